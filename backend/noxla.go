@@ -1,0 +1,13 @@
+//go:build !(cgo && !noxla && ((linux && (amd64 || arm64)) || (darwin && arm64)))
+
+package backend
+
+import (
+	"errors"
+
+	"github.com/gomlx/compute"
+)
+
+func openXLA(string) (compute.Backend, error) {
+	return nil, errors.New("this program was built without XLA (it needs cgo, and no noxla tag)")
+}

@@ -1,0 +1,64 @@
+package checkpoint
+
+import "encoding/json"
+
+// File names a file of the run directory with what it must contain.
+type File struct {
+	Path   string `json:"path"`            // relative to the run directory, with slashes
+	SHA256 string `json:"sha256"`          // of its bytes
+	Lines  int    `json:"lines,omitempty"` // completions in it, for .jsonl.zst
+}
+
+// Line is one graded completion: a line of rollouts/*.jsonl.zst and evals/*.jsonl.zst.
+type Line struct {
+	Task     string    `json:"task"`   // the task's id in the bank
+	Sample   int       `json:"sample"` // which completion of the task's group, from 0
+	Seed     int64     `json:"seed"`   // the run's seed, in evaluations the evaluation seed
+	Weights  int       `json:"weights_update"`
+	Prompt   []int32   `json:"prompt"` // token ids
+	Tokens   []int32   `json:"tokens"`
+	LogProbs []float32 `json:"logprobs"`          // over the whole vocabulary, at the sampling temperature
+	Filtered []float32 `json:"logprobs_filtered"` // under the distribution that was drawn from
+	Text     string    `json:"text"`              // the tokens decoded
+	Finish   string    `json:"finish"`            // "stop" or "length"
+	Reward   float64   `json:"reward"`            // never changes after it is recorded
+	Value    float64   `json:"value"`             // the environment's own score
+	Labels   []string  `json:"labels"`
+}
+
+// Update is the body of a ledger event of kind "update".
+type Update struct {
+	Update   int             `json:"update"`         // 1 for the first
+	Weights  int             `json:"weights_update"` // the update whose weights sampled the completions
+	Tasks    []string        `json:"tasks"`
+	Rollouts File            `json:"rollouts"`
+	Metrics  json.RawMessage `json:"metrics"`        // a flat object of numbers; part of the logical content
+	Timing   json.RawMessage `json:"host,omitempty"` // a flat object of seconds and rates; facts of the host
+}
+
+// Evaluation is the body of a ledger event of kind "evaluation" and the content of evals/NNNNNN.json.
+type Evaluation struct {
+	Update      int                `json:"update"`   // whose weights were evaluated; 0 is the base policy
+	Accuracy    float64            `json:"accuracy"` // correct / scored
+	Correct     int                `json:"correct"`
+	Scored      int                `json:"scored"`    // tasks × seeds, fixed before the run
+	Truncated   int                `json:"truncated"` // counted as failures
+	Seeds       []int64            `json:"seeds"`
+	Interval    [2]float64         `json:"interval"`       // 95 % Wilson score interval of the accuracy
+	PassAtK     map[string]float64 `json:"pass_at_k"`      // unbiased estimate, keys "1", "2", "4", … up to the number of seeds
+	Tasks       []TaskResult       `json:"tasks"`          // in bank order
+	Labels      map[string]int     `json:"labels"`         // how many completions carry each label
+	MeanTokens  float64            `json:"mean_tokens"`    // completion length
+	Bank        string             `json:"bank"`           // digest of the tasks
+	WeightsHash string             `json:"weights"`        // digest of the weights
+	Sampling    json.RawMessage    `json:"sampling"`       // the settings
+	Completions File               `json:"completions"`    // the raw completions
+	Host        json.RawMessage    `json:"host,omitempty"` // seconds, backend; facts of the host
+}
+
+// TaskResult is the outcome of one task of an evaluation.
+type TaskResult struct {
+	Task    string `json:"task"`
+	Correct int    `json:"correct"`
+	Scored  int    `json:"scored"`
+}

@@ -1,0 +1,109 @@
+package grpo
+
+import (
+	"fmt"
+
+	"github.com/grouper-rl/grouper/rollout"
+)
+
+// batch holds the rows of one update on the host: completion i of the batch is row i, group by group. Ragged fields have
+// one number a completion token.
+type batch struct {
+	groups  []rollout.Group
+	rows    []row
+	rewards []float64
+	group   []int // which group a row belongs to
+	tokens  int   // completion tokens in all
+}
+
+// row is one completion.
+type row struct {
+	prompt    []int32
+	tokens    []int32
+	behaviour []float32 // log-probs recorded at sampling
+	truncated bool
+}
+
+func newBatch(groups []rollout.Group, groupSize, maxPositions int) (*batch, error) {
+	b := &batch{groups: groups}
+	for g, group := range groups {
+		if len(group.Completions) != groupSize {
+			return nil, fmt.Errorf("task %q: %d completions, want %d", group.Task.ID, len(group.Completions), groupSize)
+		}
+		for k, c := range group.Completions {
+			if n := len(group.Prompt) + len(c.Tokens); n > maxPositions {
+				return nil, fmt.Errorf("task %q, sample %d: %d tokens with its prompt, the context has %d", group.Task.ID, k, n, maxPositions)
+			}
+			b.rows = append(b.rows, row{
+				prompt: group.Prompt, tokens: c.Tokens, behaviour: c.LogProbs,
+				truncated: c.Finish != rollout.Stop,
+			})
+			b.rewards = append(b.rewards, group.Scores[k].Reward)
+			b.group = append(b.group, g)
+			b.tokens += len(c.Tokens)
+		}
+	}
+	return b, nil
+}
+
+// width is the number of tokens of the longest completion.
+func (b *batch) width() int {
+	w := 0
+	for _, r := range b.rows {
+		w = max(w, len(r.tokens))
+	}
+	return w
+}
+
+// micro is a slice of a batch as the compiled functions take it. Its rows are complete groups, or a part of one
+// group; either way n consecutive rows continue each prompt.
+type micro struct {
+	first, rows int     // of the batch
+	n           int     // rows a prompt
+	promptWidth int     // P, a multiple of the bucket
+	width       int     // C, a multiple of the bucket
+	prompts     []int32 // [rows/n, P], padded on the left
+	pad         []int32 // [rows/n]
+	completions []int32 // [rows, C], padded on the right
+}
+
+// split cuts the batch into micro-batches of the given number of rows. All are padded to the same widths, so that one
+// compilation serves them.
+func (b *batch) split(rows, groupSize, bucket int) []micro {
+	up := func(n int) int { return (n + bucket - 1) / bucket * bucket }
+	promptWidth := 0
+	for _, r := range b.rows {
+		promptWidth = max(promptWidth, up(len(r.prompt)))
+	}
+	width := max(up(b.width()), 2)
+	n := min(rows, groupSize)
+	var out []micro
+	for first := 0; first < len(b.rows); first += rows {
+		m := micro{
+			first: first, rows: rows, n: n, promptWidth: promptWidth, width: width,
+			prompts: make([]int32, rows/n*promptWidth), pad: make([]int32, rows/n), completions: make([]int32, rows*width),
+		}
+		for i := range rows {
+			r := b.rows[first+i]
+			copy(m.completions[i*width:], r.tokens)
+			if i%n == 0 {
+				pad := promptWidth - len(r.prompt)
+				m.pad[i/n] = int32(pad)
+				copy(m.prompts[i/n*promptWidth+pad:], r.prompt)
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// rectangle lays ragged rows out as [rows, width] float32 for the micro-batch; missing places are 0.
+func (m micro) rectangle(ragged func(row int) []float64) []float32 {
+	out := make([]float32, m.rows*m.width)
+	for i := range m.rows {
+		for t, v := range ragged(m.first + i) {
+			out[i*m.width+t] = float32(v)
+		}
+	}
+	return out
+}

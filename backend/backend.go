@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -92,7 +93,19 @@ func Open(ctx context.Context, spec string) (*Backend, error) {
 
 // openGo runs operations one after the other: with operations in parallel GoMLX's Go backend deadlocks at times, and
 // an operation that panics there ends the process.
-func openGo() (compute.Backend, error) { return gobackend.New("parallelism=-1") }
+func openGo() (compute.Backend, error) {
+	b, err := gobackend.New("")
+	if err != nil {
+		return nil, err
+	}
+	// What the setting "parallelism=-1" does, which also prints to standard output. The type is internal to GoMLX.
+	workers, ok := reflect.ValueOf(b).Elem().FieldByName("Workers").Interface().(interface{ SetMaxParallelism(int) })
+	if !ok {
+		return nil, fmt.Errorf("cannot limit the parallelism of %T", b)
+	}
+	workers.SetMaxParallelism(-1)
+	return b, nil
+}
 
 func open(ctx context.Context, kind string, create func() (compute.Backend, error)) (*Backend, error) {
 	if err := ctx.Err(); err != nil {

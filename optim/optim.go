@@ -1,0 +1,101 @@
+// Package optim holds update rules for the weights of a policy (Adam, AdamW, SGD), learning-rate schedules and clipping of
+// the gradient. Rules are pure functions of graph nodes, so that a whole update is one compiled function; what
+// changes from update to update (learning rate, bias corrections) is computed on the host in float64.
+//
+// Weights are updated in float32 whatever dtype they are stored in: an update of 1e-6 vanishes in bfloat16. [Round] turns
+// the float32 masters into the stored weights.
+package optim
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/grouper-rl/grouper/policy"
+)
+
+// Optimizer is an update rule. Its state is kept for each parameter in named float32 slots of the parameter's
+// dimensions, which start as zeros; it has no other state.
+//
+// Implementations marshal to JSON, so that a run can record its settings.
+type Optimizer interface {
+	// Validate names the first setting that cannot be used, its value and what is allowed.
+	Validate() error
+	// Slots names the state tensors of a parameter, in the order in which Step takes and returns them.
+	Slots() []string
+	// Scalars gives the numbers of one update that Step reads; step is 1 for the first update. Their count is fixed.
+	Scalars(lr float64, step int) []float64
+	// Step updates one parameter. It builds a graph: it must not look at values.
+	Step(in Input) (param *graph.Node, slots []*graph.Node)
+}
+
+// Input is what an update rule reads to update one parameter. All nodes are float32.
+type Input struct {
+	Param   *graph.Node
+	Grad    *graph.Node   // of Param's shape
+	Slots   []*graph.Node // of Param's shape, in the order of Optimizer.Slots
+	Scalars []*graph.Node // scalars, in the order of Optimizer.Scalars
+	Decay   bool          // whether weight decay applies to this parameter
+}
+
+// State is what an optimizer carries from update to update, as graph nodes.
+type State struct {
+	Masters []*graph.Node // float32 weights in parameter order
+	Slots   []*graph.Node // parameter by parameter, each with its slots in the order of Optimizer.Slots
+}
+
+// NewSlots makes the slots of a fresh optimizer, in the order of [State]; the caller frees them.
+func NewSlots(opt Optimizer, params []policy.Param) []*tensors.Tensor {
+	var slots []*tensors.Tensor
+	for _, p := range params {
+		for range opt.Slots() {
+			slots = append(slots, tensors.FromShape(shapes.Make(dtypes.Float32, p.Shape.Dimensions...)))
+		}
+	}
+	return slots
+}
+
+// Apply builds the graph of one update of all parameters: clip the gradients to a global norm (maxNorm 0: do not), then
+// Step for each. It returns the next state and the norm of each gradient before clipping, float32 of shape [len(params)]; the
+// global norm is the root of the sum of their squares.
+//
+// If the global norm is not finite the state is returned as it was: the caller has to look at the norms, the
+// first that is NaN or infinite names the culprit. (A gradient whose square overflows, above 1e19, counts as infinite.)
+func Apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node, maxNorm float64) (next State, norms *graph.Node) {
+	perParam := len(opt.Slots())
+	if len(state.Masters) != len(params) || len(grads) != len(params) || len(state.Slots) != perParam*len(params) {
+		panic(fmt.Errorf("optim: %d parameters (%d slots each) with %d masters, %d gradients, %d slots",
+			len(params), perParam, len(state.Masters), len(grads), len(state.Slots)))
+	}
+	grads, norm, norms := ClipGlobalNorm(grads, maxNorm)
+	finite := graph.LessOrEqual(norm, graph.Const(norm.Graph(), largest)) // false for NaN
+	keep := func(next, old *graph.Node) *graph.Node { return graph.Where(finite, next, old) }
+	for i, p := range params {
+		in := Input{
+			Param: state.Masters[i], Grad: grads[i], Slots: state.Slots[i*perParam : (i+1)*perParam],
+			Scalars: scalars, Decay: p.Decay,
+		}
+		param, slots := opt.Step(in)
+		next.Masters = append(next.Masters, keep(param, in.Param))
+		for j, slot := range slots {
+			next.Slots = append(next.Slots, keep(slot, in.Slots[j]))
+		}
+	}
+	return next, norms
+}
+
+// Round gives the weights as they are stored: each master in its parameter's dtype, rounded to nearest, ties to even.
+func Round(params []policy.Param, masters []*graph.Node) []*graph.Node {
+	weights := make([]*graph.Node, len(masters))
+	for i, m := range masters {
+		weights[i] = graph.ConvertDType(m, params[i].Shape.DType)
+	}
+	return weights
+}
+
+func bad(rule, field string, value any, allowed string) error {
+	return fmt.Errorf("optim: %s.%s is %v, allowed: %s", rule, field, value, allowed)
+}

@@ -1,0 +1,71 @@
+package decoder
+
+import (
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/grouper-rl/grouper/policy"
+)
+
+// Cache gives, for each layer, the shapes of its keys and of its values: [rows,KVHeads,capacity,HeadDim] both, in the stored dtype.
+func (d *Decoder) Cache(rows, capacity int) []shapes.Shape {
+	out := make([]shapes.Shape, 2*d.cfg.Layers)
+	for i := range out {
+		out[i] = shapes.Make(d.cfg.DType, rows, d.cfg.KVHeads, capacity, d.cfg.HeadDim)
+	}
+	return out
+}
+
+// Extend appends T tokens to every row, in slots Start … Start+T-1, which must lie within the cache.
+func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (hidden *graph.Node, next []*graph.Node) {
+	c := d.cfg
+	g, rows, width := in.Tokens.Graph(), in.Tokens.Shape().Dim(0), in.Tokens.Shape().Dim(1)
+	capacity := cache[0].Shape().Dim(2)
+	if in.Start == nil {
+		in.Start = graph.Const(g, int32(0))
+	}
+	slots, keySlots := slotsOf(g, in.Start, width), slotsOf(g, nil, capacity)
+	spans := d.blocks(width)
+	masks := make([]*graph.Node, len(spans))
+	for i, s := range spans {
+		masks[i] = d.mask(part(slots, 0, s[0], s[1]), keySlots, in.Pad, rows, s[1]-s[0])
+	}
+	next = make([]*graph.Node, len(cache))
+	attend := func(layer int, q, k, v *graph.Node) *graph.Node {
+		write := func(old, x *graph.Node) *graph.Node {
+			return overwrite(old, graph.ConvertDType(d.headsFirst(x, rows), old.DType()), in.Start)
+		}
+		keys, values := write(cache[2*layer], k), write(cache[2*layer+1], v)
+		next[2*layer], next[2*layer+1] = keys, values
+		q, keys, values = d.queries(q, rows), graph.ConvertDType(keys, q.DType()), graph.ConvertDType(values, q.DType())
+		share := c.Heads / c.KVHeads
+		out := make([]*graph.Node, len(spans))
+		for i, s := range spans {
+			out[i] = d.attend(part(q, 2, s[0]*share, s[1]*share), keys, values, masks[i])
+		}
+		return flat(join(out, 1))
+	}
+	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), attend)
+	return graph.Reshape(x, rows, width, c.Hidden), next
+}
+
+// overwrite puts x [B,H,T,D] into slots start … start+T-1 of a cache [B,H,S,D].
+func overwrite(cache, x, start *graph.Node) *graph.Node {
+	g := cache.Graph()
+	if g.Backend().Capabilities().Operations[compute.OpTypeDynamicUpdateSlice] {
+		zero := graph.Const(g, int32(0))
+		return graph.DynamicUpdateSlice(cache, x, []*graph.Node{zero, zero, start, zero})
+	}
+	// The slots' old values are subtracted and the new ones added, so that the result is exact: -old+old is 0.
+	b, h, s, width := cache.Shape().Dim(0), cache.Shape().Dim(1), cache.Shape().Dim(2), x.Shape().Dim(2)
+	first := graph.MulScalar(graph.Iota(g, shapes.Make(dtypes.Int32, b*h, width), 0), s)
+	at := graph.Add(graph.Add(first, graph.Iota(g, shapes.Make(dtypes.Int32, b*h, width), 1)), start)
+	at = graph.Reshape(at, b*h*width, 1)
+	lines := graph.Reshape(cache, b*h*s, -1)
+	old := graph.Gather(lines, at, true)
+	lines = graph.ScatterSum(lines, at, graph.Neg(old), true, true)
+	lines = graph.ScatterSum(lines, at, graph.Reshape(x, b*h*width, -1), true, true)
+	return graph.Reshape(lines, cache.Shape().Dimensions...)
+}

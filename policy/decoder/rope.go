@@ -1,0 +1,143 @@
+package decoder
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/graph"
+)
+
+// RopeType names how rotary frequencies are derived, in Hugging Face's words.
+type RopeType string
+
+// Rope types.
+const (
+	RopeDefault RopeType = "default" // theta^(-2i/d)
+	RopeLinear  RopeType = "linear"  // all frequencies divided by Factor
+	RopeLlama3  RopeType = "llama3"  // low frequencies divided by Factor, high ones kept, a ramp between
+	RopeYarn    RopeType = "yarn"    // YaRN (arXiv 2309.00071): the same idea, and larger scores
+)
+
+// Rope configures rotary position embeddings. Halves are paired: element i of a head turns with element i+HeadDim/2.
+type Rope struct {
+	Type     RopeType // "": RopeDefault
+	Theta    float64  // base of the frequencies
+	Factor   float64  // linear, llama3, yarn: how many times longer than in the first training
+	Original int      // llama3, yarn: positions of the first training
+
+	LowFreqFactor, HighFreqFactor float64 // llama3
+	BetaFast, BetaSlow            float64 // yarn; 0: 32 and 1
+	AttentionFactor               float64 // yarn: multiplies cos and sin; 0: 0.1 ln(Factor) + 1
+}
+
+func (r Rope) validate(headDim int) error {
+	bad := func(field string, value any, allowed string) error {
+		return fmt.Errorf("Rope.%s is %v, allowed for %s: %s", field, value, r.Type, allowed)
+	}
+	if !(r.Theta > 1 && r.Theta <= 1e15) {
+		return bad("Theta", r.Theta, "above 1, up to 1e15")
+	}
+	switch r.Type {
+	case RopeDefault:
+		return nil
+	case RopeLinear, RopeLlama3, RopeYarn:
+	default:
+		return fmt.Errorf("Rope.Type is %q, allowed: default, linear, llama3, yarn", r.Type)
+	}
+	if !(r.Factor >= 1 && r.Factor <= 1e6) {
+		return bad("Factor", r.Factor, "1 to 1e6")
+	}
+	if r.Type != RopeLinear && (r.Original < 1 || r.Original > maxDim) {
+		return bad("Original", r.Original, fmt.Sprintf("1 to %d", maxDim))
+	}
+	if r.Type == RopeLlama3 && !(r.LowFreqFactor > 0 && r.HighFreqFactor > r.LowFreqFactor && r.HighFreqFactor < 1e6) {
+		return bad("LowFreqFactor, HighFreqFactor", []float64{r.LowFreqFactor, r.HighFreqFactor}, "0 < low < high")
+	}
+	if r.Type == RopeYarn {
+		if !(r.BetaFast >= 0 && r.BetaSlow >= 0 && r.BetaFast < 1e6 && r.BetaSlow < 1e6) {
+			return bad("BetaFast, BetaSlow", []float64{r.BetaFast, r.BetaSlow}, "0 (the default) or more")
+		}
+		if !(r.AttentionFactor >= 0 && r.AttentionFactor < 1e3) {
+			return bad("AttentionFactor", r.AttentionFactor, "0 (the default) or more")
+		}
+	}
+	return nil
+}
+
+// frequencies gives the HeadDim/2 angles per position and the factor of cos and sin.
+func (r Rope) frequencies(headDim int) (freq []float32, scale float64) {
+	half := headDim / 2
+	scale = 1
+	ramp := func(int) float64 { return 1 } // 1: divided by Factor
+	switch r.Type {
+	case RopeDefault:
+		ramp = func(int) float64 { return 0 }
+	case RopeLlama3:
+		ramp = func(i int) float64 {
+			wavelength := 2 * math.Pi * math.Pow(r.Theta, float64(2*i)/float64(headDim))
+			kept := (float64(r.Original)/wavelength - r.LowFreqFactor) / (r.HighFreqFactor - r.LowFreqFactor)
+			return 1 - min(max(kept, 0), 1)
+		}
+	case RopeYarn:
+		fast, slow := r.BetaFast, r.BetaSlow
+		if fast == 0 {
+			fast = 32
+		}
+		if slow == 0 {
+			slow = 1
+		}
+		dim := func(rotations float64) float64 {
+			return float64(headDim) * math.Log(float64(r.Original)/(rotations*2*math.Pi)) / (2 * math.Log(r.Theta))
+		}
+		lo, hi := max(math.Floor(dim(fast)), 0), min(math.Ceil(dim(slow)), float64(headDim-1))
+		if lo == hi {
+			hi += 0.001
+		}
+		ramp = func(i int) float64 { return min(max((float64(i)-lo)/(hi-lo), 0), 1) }
+		if scale = r.AttentionFactor; scale == 0 {
+			scale = 0.1*math.Log(r.Factor) + 1
+		}
+	}
+	freq = make([]float32, half)
+	for i := range freq {
+		f := math.Pow(r.Theta, -float64(2*i)/float64(headDim))
+		if g := ramp(i); g > 0 {
+			f = g*f/r.Factor + (1-g)*f
+		}
+		freq[i] = float32(f)
+	}
+	return freq, scale
+}
+
+// rotation holds float32 tables [n,heads,HeadDim/2] of n tokens for a number of heads. They are written out for every head
+// and shared by all layers: on the Go backend a broadcast costs more than the product that it feeds.
+type rotation struct{ cos, sin *graph.Node }
+
+// rotation makes the tables of a number of heads for positions [n] (int32).
+func (d *Decoder) rotation(positions *graph.Node, heads int) rotation {
+	freq, scale := d.cfg.Rope.frequencies(d.cfg.HeadDim)
+	n, half := positions.Shape().Dim(0), len(freq)
+	freqs := graph.Const(positions.Graph(), [][]float32{freq})
+	angle := graph.Mul(graph.Reshape(graph.ConvertDType(positions, dtypes.Float32), n, 1), freqs)
+	spread := func(table *graph.Node) *graph.Node {
+		if scale != 1 {
+			table = graph.MulScalar(table, scale)
+		}
+		return graph.BroadcastToDims(graph.Reshape(table, n, 1, half), n, heads, half)
+	}
+	return rotation{cos: spread(graph.Cos(angle)), sin: spread(graph.Sin(angle))}
+}
+
+// apply turns the heads of x [n,heads,HeadDim].
+func (r rotation) apply(x *graph.Node) *graph.Node {
+	half := x.Shape().Dim(2) / 2
+	f := graph.ConvertDType(x, dtypes.Float32)
+	a := graph.Slice(f, graph.AxisRange(), graph.AxisRange(), graph.AxisRange(0, half))
+	b := graph.Slice(f, graph.AxisRange(), graph.AxisRange(), graph.AxisRange(half))
+	turned := graph.Concatenate([]*graph.Node{
+		graph.Sub(graph.Mul(a, r.cos), graph.Mul(b, r.sin)),
+		graph.Add(graph.Mul(b, r.cos), graph.Mul(a, r.sin)),
+	}, 2)
+	return graph.ConvertDType(turned, x.DType())
+}

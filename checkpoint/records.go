@@ -62,3 +62,37 @@ type TaskResult struct {
 	Correct int    `json:"correct"`
 	Scored  int    `json:"scored"`
 }
+
+// Segment is the body of a ledger event of kind "segment": one opening of the run.
+type Segment struct {
+	Segment    int                        `json:"segment"`              // 1 for the first
+	Parent     int                        `json:"parent"`               // the segment that it goes on from; 0: none
+	Update     int                        `json:"update"`               // the update that it goes on from; 0: the base weights
+	Checkpoint string                     `json:"checkpoint,omitempty"` // the folder that was restored
+	Reason     string                     `json:"reason"`               // "start" or "resume"
+	Settings   map[string]json.RawMessage `json:"settings,omitempty"`   // the changeable settings as they are from here on
+	Versions   map[string]string          `json:"versions,omitempty"`   // of the programs that run this segment
+	Host       map[string]any             `json:"host,omitempty"`       // facts of the host
+	PassedOver []PassedOver               `json:"passed_over,omitempty"`
+	Unrecorded []File                     `json:"unrecorded,omitempty"` // what a crash left between a file's writing and its event; nothing counts it
+}
+
+// PassedOver is a checkpoint that could not be restored.
+type PassedOver struct {
+	Checkpoint string `json:"checkpoint"` // its folder
+	Reason     string `json:"reason"`
+	Files      []File `json:"files"` // as they were found
+}
+
+// Saved is the body of a ledger event of kind "checkpoint".
+type Saved struct {
+	Update   int    `json:"update"`
+	Path     string `json:"path"`              // the folder, relative to the run directory
+	Manifest string `json:"manifest"`          // SHA-256 of its manifest.json
+	Weights  string `json:"weights,omitempty"` // digest of the group "weights", see [WeightsDigest]
+}
+
+// Finished is the body of a ledger event of kind "finished": nothing was left to do.
+type Finished struct {
+	Update int `json:"update"`
+}

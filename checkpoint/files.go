@@ -1,0 +1,81 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// recordName are the paths that recording gives to completions, figures and checkpoints.
+var recordName = regexp.MustCompile(`^(rollouts/\d{6,}(\.s\d+(\.\d+)?)?\.jsonl\.zst|evals/\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json)|checkpoints/\d{6,}(\.s\d+(\.\d+)?)?)$`)
+
+// unrecorded names what a crash left between a file's writing and its event.
+func (r *Run) unrecorded() ([]File, error) {
+	var found []File
+	for _, folder := range folders[1:] {
+		entries, err := os.ReadDir(r.path(folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			name := folder + "/" + e.Name()
+			if r.named[name] {
+				continue
+			}
+			if !recordName.MatchString(name) {
+				r.note("%s is not of this run", name)
+				continue
+			}
+			files, err := listFiles(r.dir, name)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range files {
+				if !r.named[f.Path] {
+					found = append(found, f)
+					r.note("%s was written and not recorded", f.Path)
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// listFiles names the files below a path of the run directory as they are; none if nothing is there.
+func listFiles(dir, path string) ([]File, error) {
+	files := []File{}
+	err := filepath.WalkDir(filepath.Join(dir, filepath.FromSlash(path)), func(p string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		digest, err := fileDigest(p)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		files = append(files, File{Path: filepath.ToSlash(rel), SHA256: digest})
+		return err
+	})
+	return files, err
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,266 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Identity is what makes a run this run and no other. Everything except the changeable settings, the versions and the
+// facts of the host must be the same whenever the run is opened again.
+type Identity struct {
+	Settings   map[string]any    `json:"settings"`             // any JSON; compared field by field
+	Changeable []string          `json:"changeable,omitempty"` // top-level settings that may differ later: budgets such as "updates"
+	Seed       int64             `json:"seed"`                 // names all randomness of training
+	Plan       Plan              `json:"plan"`
+	Grader     Grader            `json:"grader"`
+	Digests    map[string]string `json:"digests"` // of what the run starts from: "weights", "tokenizer", …
+	Versions   map[string]string `json:"versions,omitempty"`
+	Host       map[string]any    `json:"host,omitempty"`
+	Bank       map[string][]byte `json:"-"` // the files of bank/, by name
+}
+
+// Plan says what every update and every evaluation of the run consists of. Recording refuses anything else, and
+// verification counts it again.
+type Plan struct {
+	TasksPerUpdate int             `json:"tasks_per_update"`
+	GroupSize      int             `json:"group_size"` // completions of each task
+	Evaluation     *EvaluationPlan `json:"evaluation,omitempty"`
+}
+
+// EvaluationPlan is the part of a [Plan] that fixes the denominator of every accuracy.
+type EvaluationPlan struct {
+	Tasks    []string        `json:"tasks"` // ids, in bank order
+	Seeds    []int64         `json:"seeds"`
+	Every    int             `json:"every"`              // updates between evaluations, beginning with update 0
+	Sampling json.RawMessage `json:"sampling,omitempty"` // the settings of every evaluation
+}
+
+// Grader names what turned completions into rewards, so that it can be made again from the record alone.
+type Grader struct {
+	Source string          `json:"source"`           // "caesar_cipher"
+	Config json.RawMessage `json:"config,omitempty"` // the source's and the grader's settings
+}
+
+// RunFile is the content of run.json.
+type RunFile struct {
+	Format  int       `json:"format"`
+	Created time.Time `json:"created"`
+	Identity
+	Files map[string]string `json:"bank"` // SHA-256 of the files of bank/, by name
+}
+
+// Validate names the first field that cannot be used.
+func (id Identity) Validate() error {
+	bad := func(field string, value any, allowed string) error {
+		return fmt.Errorf("checkpoint: Identity.%s is %v, allowed: %s", field, value, allowed)
+	}
+	p := id.Plan
+	switch {
+	case p.TasksPerUpdate < 1:
+		return bad("Plan.TasksPerUpdate", p.TasksPerUpdate, "1 or more")
+	case p.GroupSize < 1:
+		return bad("Plan.GroupSize", p.GroupSize, "1 or more")
+	case id.Grader.Source == "":
+		return bad("Grader.Source", `""`, "the name of what scored the completions")
+	case len(id.Bank) == 0:
+		return bad("Bank", "empty", "the frozen tasks")
+	}
+	if e := p.Evaluation; e != nil {
+		switch {
+		case len(e.Tasks) == 0:
+			return bad("Plan.Evaluation.Tasks", "empty", "at least one task")
+		case len(e.Seeds) == 0:
+			return bad("Plan.Evaluation.Seeds", "empty", "at least one seed")
+		case e.Every < 1:
+			return bad("Plan.Evaluation.Every", e.Every, "1 or more")
+		}
+	}
+	for _, key := range id.Changeable {
+		if _, ok := id.Settings[key]; !ok {
+			return bad("Changeable", fmt.Sprintf("%q", key), "names of Settings")
+		}
+	}
+	for name := range id.Bank {
+		if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+			return bad("Bank", fmt.Sprintf("a file %q", name), "plain file names")
+		}
+	}
+	return nil
+}
+
+// newRunFile fixes an identity as it is written. Identities that are equal in JSON give equal files, times aside.
+func newRunFile(id Identity, now time.Time) (*RunFile, error) {
+	if err := id.Validate(); err != nil {
+		return nil, err
+	}
+	f := &RunFile{Format: Format, Created: now.UTC().Truncate(time.Millisecond), Identity: id, Files: map[string]string{}}
+	for name, data := range id.Bank {
+		f.Files[name] = hexDigest(data)
+	}
+	// Through JSON and back, so that what is compared is what is stored.
+	data, err := f.encode()
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: the run's identity: %w", err)
+	}
+	return parseRunFile(data)
+}
+
+func (f *RunFile) encode() ([]byte, error) {
+	data, err := marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	return indented(data), nil
+}
+
+func parseRunFile(data []byte) (*RunFile, error) {
+	if err := checkFormat(data); err != nil {
+		return nil, fmt.Errorf("run.json: %w", err)
+	}
+	var f RunFile
+	if err := unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("%w: run.json: %w", ErrDamaged, err)
+	}
+	return &f, nil
+}
+
+// checkFormat refuses JSON that was written by another version, before its fields are looked at.
+func checkFormat(data []byte) error {
+	var v struct {
+		Format *int `json:"format"`
+	}
+	switch err := json.Unmarshal(data, &v); {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case v.Format == nil:
+		return fmt.Errorf("%w: it has no format version", ErrDamaged)
+	case *v.Format != Format:
+		return fmt.Errorf("%w: it was written as format %d, this program reads format %d", ErrFormat, *v.Format, Format)
+	}
+	return nil
+}
+
+// ReadRunFile reads run.json of a run directory.
+func ReadRunFile(dir string) (*RunFile, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	if err != nil {
+		return nil, err
+	}
+	return parseRunFile(data)
+}
+
+// Start is what the first event's prev must be, given the bytes of run.json: see the package documentation.
+func (f *RunFile) Start(runJSON []byte) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "run.json %s\n", hexDigest(runJSON))
+	for _, name := range slices.Sorted(maps.Keys(f.Files)) {
+		fmt.Fprintf(&b, "bank/%s %s\n", name, f.Files[name])
+	}
+	return hexDigest(b.Bytes())
+}
+
+// BankDigest names the frozen tasks: the SHA-256 of lines "name digest\n", one for each file of the bank, sorted by name.
+func (f *RunFile) BankDigest() string {
+	var b bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(f.Files)) {
+		fmt.Fprintf(&b, "%s %s\n", name, f.Files[name])
+	}
+	return hexDigest(b.Bytes())
+}
+
+// Fields lists everything that must not change as paths and JSON values, nested settings by their path
+// ("settings.objective.clip_low"). Logical digests are taken of it.
+func (f *RunFile) Fields() (map[string]string, error) {
+	settings := maps.Clone(f.Settings)
+	for _, key := range f.Changeable {
+		delete(settings, key)
+	}
+	data, err := marshal(map[string]any{
+		"settings": settings, "seed": f.Seed, "plan": f.Plan, "grader": f.Grader, "digests": f.Digests, "bank": f.Files,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	if err := unmarshal(data, &tree); err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	return fields, flatten(fields, "", tree)
+}
+
+// plainKey needs no quotes in a path; the others get them, as in jq: bank."train.jsonl".
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// flatten stops at arrays and at empty objects: they are values.
+func flatten(into map[string]string, path string, v any) error {
+	if object, ok := v.(map[string]any); ok && len(object) > 0 {
+		for key, value := range object {
+			if !plainKey.MatchString(key) {
+				key = strconv.Quote(key)
+			}
+			if err := flatten(into, strings.TrimPrefix(path+"."+key, "."), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	data, err := marshal(v)
+	into[path] = string(data)
+	return err
+}
+
+// compare lists how another identity differs: "settings.lr: had 1e-06, now 2e-06".
+func (f *RunFile) compare(now *RunFile) ([]string, error) {
+	had, err := f.Fields()
+	if err != nil {
+		return nil, err
+	}
+	has, err := now.Fields()
+	if err != nil {
+		return nil, err
+	}
+	show := func(fields map[string]string, path string) string {
+		v, ok := fields[path]
+		if !ok {
+			return "nothing"
+		}
+		if len(v) > 200 {
+			return v[:200] + "…"
+		}
+		return v
+	}
+	both := maps.Clone(had)
+	maps.Copy(both, has)
+	var diff []string
+	for _, path := range slices.Sorted(maps.Keys(both)) {
+		h, inHad := had[path]
+		n, inHas := has[path]
+		if h != n || inHad != inHas {
+			diff = append(diff, fmt.Sprintf("%s: had %s, now %s", path, show(had, path), show(has, path)))
+		}
+	}
+	return diff, nil
+}
+
+// changeable picks the settings that may differ, as JSON.
+func (f *RunFile) changeable() (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	for _, key := range f.Changeable {
+		data, err := marshal(f.Settings[key])
+		if err != nil {
+			return nil, err
+		}
+		values[key] = data
+	}
+	return values, nil
+}

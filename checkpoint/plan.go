@@ -1,0 +1,104 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+func (p Plan) checkUpdate(u Update, seed int64, lines []Line) error {
+	if len(u.Tasks) != p.TasksPerUpdate {
+		return fmt.Errorf("it has %d tasks, the plan %d", len(u.Tasks), p.TasksPerUpdate)
+	}
+	if len(lines) != p.TasksPerUpdate*p.GroupSize {
+		return fmt.Errorf("it has %d completions, the plan %d × %d", len(lines), p.TasksPerUpdate, p.GroupSize)
+	}
+	if u.Weights < 0 || u.Weights >= u.Update {
+		return fmt.Errorf("its completions are of the weights of update %d", u.Weights)
+	}
+	for i, l := range lines {
+		task, sample := u.Tasks[i/p.GroupSize], i%p.GroupSize
+		err := l.check()
+		switch {
+		case l.Task != task || l.Sample != sample:
+			err = fmt.Errorf("task %q, sample %d where task %q, sample %d is expected", l.Task, l.Sample, task, sample)
+		case l.Weights != u.Weights:
+			err = fmt.Errorf("it is of the weights of update %d, expected %d", l.Weights, u.Weights)
+		case l.Seed != seed:
+			err = fmt.Errorf("its seed is %d, the run's is %d", l.Seed, seed)
+		}
+		if err != nil {
+			return fmt.Errorf("completion %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (p Plan) checkEvaluation(e Evaluation, lines []Line) error {
+	if p.Evaluation == nil {
+		return errors.New("the plan has no evaluation")
+	}
+	ids := make([]string, len(e.Tasks))
+	for i, t := range e.Tasks {
+		ids[i] = t.Task
+	}
+	switch {
+	case !slices.Equal(ids, p.Evaluation.Tasks):
+		return fmt.Errorf("its tasks are not those of the plan")
+	case !slices.Equal(e.Seeds, p.Evaluation.Seeds):
+		return fmt.Errorf("its seeds are %v, the plan's %v", e.Seeds, p.Evaluation.Seeds)
+	case e.Scored != len(ids)*len(e.Seeds) || len(lines) != e.Scored:
+		return fmt.Errorf("%d scored and %d completions, expected %d × %d", e.Scored, len(lines), len(ids), len(e.Seeds))
+	}
+	for i, l := range lines {
+		err := l.check()
+		if l.Weights != e.Update {
+			err = fmt.Errorf("it is of the weights of update %d", l.Weights)
+		}
+		if err != nil {
+			return fmt.Errorf("completion %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// check says what is wrong with a completion in itself.
+func (l Line) check() error {
+	switch {
+	case len(l.Tokens) == 0:
+		return errors.New("it has no tokens")
+	case len(l.LogProbs) != len(l.Tokens) || len(l.Filtered) != len(l.Tokens):
+		return fmt.Errorf("%d tokens, %d log-probs, %d filtered log-probs", len(l.Tokens), len(l.LogProbs), len(l.Filtered))
+	case l.Finish != "stop" && l.Finish != "length":
+		return fmt.Errorf("finish is %q", l.Finish)
+	}
+	return nil
+}
+
+// mergeMetrics adds figures to a flat object of numbers and sorts it.
+func mergeMetrics(metrics json.RawMessage, figures map[string]float64) (json.RawMessage, error) {
+	all := map[string]json.Number{}
+	if len(metrics) > 0 {
+		if err := unmarshal(metrics, &all); err != nil {
+			return nil, fmt.Errorf("metrics must be a flat object of numbers: %w", err)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(figures)) {
+		v := figures[key]
+		if had, ok := all[key]; ok {
+			h, err := had.Float64()
+			if err != nil || !(math.Abs(h-v) <= 1e-9*max(1, math.Abs(v))) {
+				return nil, fmt.Errorf("metric %q is %s, the completions give %v", key, had, v)
+			}
+		}
+		data, err := marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("metric %q: %w", key, err)
+		}
+		all[key] = json.Number(data)
+	}
+	return marshal(all)
+}

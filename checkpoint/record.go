@@ -1,0 +1,230 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// RecordUpdate writes the completions of an update and then its event. Update must be the one after the last; lines must
+// be TasksPerUpdate groups of GroupSize completions, in the order of Tasks, samples in order. Rollouts is filled in, and
+// Metrics gets the [Figures] of the lines; a metric of such a name with another value is an error.
+func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("recording update %d", u.Update)
+	if u.Update != r.history.Update()+1 {
+		return fmt.Errorf("checkpoint: %s after update %d", what, r.history.Update())
+	}
+	if err := r.file.Plan.checkUpdate(u, r.file.Seed, lines); err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	var err error
+	if u.Metrics, err = mergeMetrics(u.Metrics, Figures(lines, r.file.Plan.GroupSize)); err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	data, err := encodeLines(lines)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	u.Rollouts = File{SHA256: hexDigest(data), Lines: len(lines)}
+	for stem := range r.stems("rollouts", u.Update) {
+		u.Rollouts.Path = stem + ".jsonl.zst"
+		if done, err := r.place(u.Rollouts.Path, data); done || err != nil {
+			if err == nil {
+				err = r.record(KindUpdate, u)
+			}
+			return r.fail(what, err)
+		}
+	}
+	return nil
+}
+
+// RecordEvaluation writes the completions and the figures of an evaluation and then its event. There is one evaluation of an
+// update's weights; it must have the plan's tasks and seeds. Completions is filled in, and so is Bank, with the digest of the
+// run's bank.
+func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("recording the evaluation of update %d", e.Update)
+	if e.Bank == "" {
+		e.Bank = r.file.BankDigest()
+	}
+	err := r.file.Plan.checkEvaluation(e, lines)
+	if _, twice := r.history.Evaluation(e.Update); err == nil && twice {
+		err = errors.New("there is one already")
+	}
+	if err == nil && (e.Update < 0 || e.Update > r.history.Update()) {
+		err = fmt.Errorf("the last update is %d", r.history.Update())
+	}
+	if err == nil && e.Bank != r.file.BankDigest() {
+		err = fmt.Errorf("it is on bank %s, the run's is %s", e.Bank, r.file.BankDigest())
+	}
+	var data []byte
+	if err == nil {
+		data, err = encodeLines(lines)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	for stem := range r.stems("evals", e.Update) {
+		e.Completions = File{Path: stem + ".jsonl.zst", SHA256: hexDigest(data), Lines: len(lines)}
+		r.adoptHost(&e)
+		figures, err := marshal(e)
+		if err != nil {
+			return fmt.Errorf("checkpoint: %s: %w", what, err)
+		}
+		figures = indented(figures)
+		if state, err := r.compare(e.figures(), figures); err != nil || state == other {
+			if err != nil {
+				return r.fail(what, err)
+			}
+			continue
+		}
+		done, err := r.place(e.Completions.Path, data)
+		if err == nil && done {
+			if done, err = r.place(e.figures(), figures); err == nil && done {
+				err = r.record(KindEvaluation, e)
+			}
+		}
+		if done || err != nil {
+			return r.fail(what, err)
+		}
+	}
+	return nil
+}
+
+// figures is the path of the file that repeats an evaluation's event.
+func (e Evaluation) figures() string {
+	return strings.TrimSuffix(e.Completions.Path, ".jsonl.zst") + ".json"
+}
+
+// adoptHost takes the facts of the host over from figures that are there already and differ in nothing else: what was
+// measured before a crash need not be written twice because it took other seconds.
+func (r *Run) adoptHost(e *Evaluation) {
+	data, err := os.ReadFile(r.path(e.figures()))
+	if err != nil {
+		return
+	}
+	var there Evaluation
+	if unmarshal(data, &there) != nil || len(there.Host) == 0 {
+		return
+	}
+	adopted := *e
+	var host bytes.Buffer
+	if json.Compact(&host, there.Host) != nil {
+		return
+	}
+	adopted.Host = host.Bytes()
+	if again, err := marshal(adopted); err == nil && bytes.Equal(indented(again), data) {
+		*e = adopted
+	}
+}
+
+// SaveCheckpoint writes the state after the last update and then its event. Saving the same state again does nothing.
+func (r *Run) SaveCheckpoint(ctx context.Context, s *State) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("saving a checkpoint of update %d", s.Update)
+	if s.Update != r.history.Update() {
+		return fmt.Errorf("checkpoint: %s: the last update is %d", what, r.history.Update())
+	}
+	return r.fail(what, r.saveCheckpoint(ctx, s))
+}
+
+func (r *Run) saveCheckpoint(ctx context.Context, s *State) error {
+	tmp := r.path(fmt.Sprintf("checkpoints/%s%06d", temporary, s.Update))
+	if err := r.disk.RemoveAll(tmp); err != nil {
+		return err
+	}
+	m, data, err := writeState(ctx, r.disk, tmp, s)
+	if err != nil {
+		return errors.Join(err, r.disk.RemoveAll(tmp))
+	}
+	saved := Saved{Update: s.Update, Manifest: hexDigest(data)}
+	if ts, ok := m.Groups[WeightsGroup]; ok {
+		saved.Weights = WeightsDigest(ts)
+	}
+	for stem := range r.stems("checkpoints", s.Update) {
+		saved.Path = stem
+		if _, err := os.Lstat(r.path(stem)); err == nil {
+			same, _, err := OpenState(r.path(stem), saved.Manifest)
+			if err != nil {
+				continue
+			}
+			if err := errors.Join(same.Close(), r.disk.RemoveAll(tmp)); err != nil {
+				return err
+			}
+			if slices.Contains(r.history.Checkpoints, saved) {
+				return nil
+			}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		} else if err := r.disk.Rename(tmp, r.path(stem)); err != nil {
+			return errors.Join(err, r.disk.RemoveAll(tmp))
+		}
+		break
+	}
+	if err := r.disk.SyncDir(r.path("checkpoints")); err != nil {
+		return err
+	}
+	return r.record(KindCheckpoint, saved)
+}
+
+// stems are the names that a record of an update can have: without the segment first, then with it.
+func (r *Run) stems(folder string, update int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		name := fmt.Sprintf("%s/%06d", folder, update)
+		segment := fmt.Sprintf("%s.s%d", name, len(r.history.Segments))
+		if !yield(name) || !yield(segment) {
+			return
+		}
+		for n := 2; yield(fmt.Sprintf("%s.%d", segment, n)); n++ {
+		}
+	}
+}
+
+type comparison int
+
+const (
+	absent comparison = iota
+	same
+	other
+)
+
+// compare says what is under a name.
+func (r *Run) compare(name string, data []byte) (comparison, error) {
+	there, err := os.ReadFile(r.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return absent, nil
+	case err != nil:
+		return other, err
+	case bytes.Equal(there, data):
+		return same, nil
+	}
+	return other, nil
+}
+
+// place makes data durable under a name; false: something else has the name.
+func (r *Run) place(name string, data []byte) (bool, error) {
+	state, err := r.compare(name, data)
+	switch {
+	case err != nil || state == other:
+		return false, err
+	case state == same:
+		return true, r.disk.SyncDir(filepath.Dir(r.path(name)))
+	}
+	return true, writeBytes(r.disk, r.path(name), data)
+}

@@ -1,0 +1,336 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Run is an open run directory. One Run holds it at a time; its methods must not be called concurrently.
+type Run struct {
+	dir     string
+	disk    disk
+	now     func() time.Time
+	lock    *lock
+	ledger  *ledger
+	file    *RunFile // nil before Begin
+	history *History
+	named   map[string]bool // every path that any event names
+	state   *State
+	notes   []string
+}
+
+// Open opens a run directory or creates it, and holds it until Close: a second Open fails with [ErrLocked]. It tidies up
+// what a crash has left, an unfinished last line of the ledger and temporary names, and says so in [Run.Notes].
+func Open(dir string) (*Run, error) { return open(dir, osDisk{}, time.Now) }
+
+func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("opening run directory %s: %w", dir, err)
+		}
+	}()
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	if err := makeDir(d, dir); err != nil {
+		return nil, err
+	}
+	r := &Run{dir: dir, disk: d, now: now, named: map[string]bool{}}
+	if r.lock, err = takeLock(dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = r.Close()
+		}
+	}()
+	for _, folder := range append([]string{"."}, folders...) {
+		removed, err := removeTemporary(d, filepath.Join(dir, folder))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range removed {
+			r.note("removed %s, which was never finished", filepath.ToSlash(filepath.Join(folder, name)))
+		}
+	}
+	events, err := r.readLedger()
+	if err != nil {
+		return nil, err
+	}
+	if r.history, err = NewHistory(events); err != nil {
+		return nil, err
+	}
+	for i := range events {
+		if err := r.name(&events[i]); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// folders hold the files that the ledger names.
+var folders = []string{"bank", "rollouts", "checkpoints", "evals"}
+
+func (r *Run) path(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
+
+func (r *Run) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// Dir is the run directory's absolute path.
+func (r *Run) Dir() string { return r.dir }
+
+// Notes says what opening and beginning found that a person should know: what a crash left, checkpoints that were passed
+// over, updates that are made again, versions that changed.
+func (r *Run) Notes() []string { return slices.Clone(r.notes) }
+
+// History is the retained trajectory so far.
+func (r *Run) History() History { return r.history.clone() }
+
+// Segment is the number of this opening of the run, from 1; 0 before Begin.
+func (r *Run) Segment() int {
+	if r.file == nil {
+		return 0
+	}
+	return len(r.history.Segments)
+}
+
+// Close releases the run directory. Everything recorded is already durable.
+func (r *Run) Close() error {
+	var errs []error
+	if r.state != nil {
+		errs = append(errs, r.state.Close())
+		r.state = nil
+	}
+	if r.ledger != nil {
+		errs = append(errs, r.ledger.close())
+		r.ledger = nil
+	}
+	if r.lock != nil {
+		errs = append(errs, r.lock.release())
+		r.lock = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Begin starts a segment. In a fresh directory it writes run.json and the bank and returns nil: begin with the base
+// weights. Otherwise it compares the identity ([ErrOtherConfiguration] lists what differs), restores the newest whole
+// checkpoint, rolls back what was recorded after it, and returns its state; nil if there is none, which means the base
+// weights again. A damaged checkpoint is passed over with a note; one of another format is [ErrFormat].
+func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.file != nil || r.ledger == nil {
+		return nil, errors.New("checkpoint: Begin on a run that has begun or is closed")
+	}
+	file, err := newRunFile(id, r.now())
+	if err != nil {
+		return nil, err
+	}
+	settings, err := file.changeable()
+	if err != nil {
+		return nil, err
+	}
+	segment := Segment{
+		Segment: len(r.history.Segments) + 1, Parent: len(r.history.Segments),
+		Settings: settings, Versions: file.Versions, Host: file.Host,
+	}
+	var state *State
+	if segment.Parent == 0 {
+		segment.Reason = "start"
+		err = r.start(file, id.Bank)
+	} else {
+		segment.Reason = "resume"
+		state, err = r.resume(file, &segment)
+	}
+	if err == nil {
+		err = r.record(KindSegment, segment)
+	}
+	if err != nil {
+		if state != nil {
+			_ = state.Close()
+		}
+		return nil, fmt.Errorf("beginning in %s: %w", r.dir, err)
+	}
+	if n := r.history.RolledBack; n > 0 && state == nil {
+		r.note("no checkpoint could be restored: beginning again with the base weights")
+	}
+	r.file, r.state = file, state
+	return state, nil
+}
+
+// start writes what does not change. Until the first event is in the ledger, all of it can be written again.
+func (r *Run) start(file *RunFile, bank map[string][]byte) error {
+	for _, folder := range folders {
+		if err := makeDir(r.disk, r.path(folder)); err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(r.path(folder))
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if _, ours := bank[e.Name()]; !ours || folder != "bank" {
+				return fmt.Errorf("%w: the ledger is empty, but %s/%s exists: choose another directory", ErrDamaged, folder, e.Name())
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bank)) {
+		if err := writeBytes(r.disk, r.path("bank/"+name), bank[name]); err != nil {
+			return err
+		}
+	}
+	data, err := file.encode()
+	if err != nil {
+		return err
+	}
+	if err := writeBytes(r.disk, r.path("run.json"), data); err != nil {
+		return err
+	}
+	r.ledger.prev = file.Start(data)
+	return nil
+}
+
+// resume checks that the directory is the run it should be and finds the state to go on from.
+func (r *Run) resume(now *RunFile, segment *Segment) (*State, error) {
+	data, err := os.ReadFile(r.path("run.json"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	had, err := parseRunFile(data)
+	if err != nil {
+		return nil, err
+	}
+	if had.Start(data) != r.ledger.first {
+		return nil, fmt.Errorf("%w: run.json is not the one that the ledger begins with", ErrDamaged)
+	}
+	diff, err := had.compare(now)
+	if err != nil {
+		return nil, err
+	}
+	if len(diff) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrOtherConfiguration, strings.Join(diff, "; "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(had.Files)) {
+		data, err := os.ReadFile(r.path("bank/" + name))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if got := hexDigest(data); got != had.Files[name] {
+			return nil, fmt.Errorf("%w: bank/%s has changed since the run began: SHA-256 is %s, expected %s", ErrDamaged, name, got, had.Files[name])
+		}
+	}
+	last := r.history.Segments[len(r.history.Segments)-1]
+	for _, name := range slices.Sorted(maps.Keys(now.Versions)) {
+		if was := last.Versions[name]; was != now.Versions[name] {
+			r.note("the version of %s was %q and is %q", name, was, now.Versions[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(segment.Settings)) {
+		if was := last.Settings[name]; !bytes.Equal(was, segment.Settings[name]) {
+			r.note("%s was %s and is %s", name, was, segment.Settings[name])
+		}
+	}
+	if segment.Unrecorded, err = r.unrecorded(); err != nil {
+		return nil, err
+	}
+	state, err := r.restore(segment)
+	if n := r.history.Update() - segment.Update; err == nil && n > 0 {
+		r.note("updates %d to %d were recorded after the checkpoint that is restored: they are rolled back and made again", segment.Update+1, segment.Update+n)
+	}
+	return state, err
+}
+
+// restore opens the newest whole checkpoint and notes in the segment which it is and which were passed over.
+func (r *Run) restore(segment *Segment) (*State, error) {
+	for _, c := range slices.Backward(r.history.Checkpoints) {
+		state, m, err := OpenState(r.path(c.Path), c.Manifest)
+		if err == nil && m.Update != c.Update {
+			err = errors.Join(fmt.Errorf("%w: it is of update %d, the ledger says %d", ErrDamaged, m.Update, c.Update), state.Close())
+		}
+		if err == nil {
+			segment.Update, segment.Checkpoint = c.Update, c.Path
+			return state, nil
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return nil, fmt.Errorf("%s: %w", c.Path, err)
+		}
+		files, listErr := listFiles(r.dir, c.Path)
+		if listErr != nil {
+			return nil, listErr
+		}
+		segment.PassedOver = append(segment.PassedOver, PassedOver{Checkpoint: c.Path, Reason: err.Error(), Files: files})
+		r.note("%s cannot be restored and is passed over: %v", c.Path, err)
+	}
+	return nil, nil
+}
+
+// record appends an event and takes it into the history.
+func (r *Run) record(kind string, body any) error {
+	e, err := newEvent(r.ledger.seq+1, r.now(), kind, body, r.ledger.prev)
+	if err != nil {
+		return err
+	}
+	next := r.history.clone()
+	if err := next.add(&e); err != nil {
+		return err
+	}
+	if err := r.ledger.append(e); err != nil {
+		return err
+	}
+	r.history = &next
+	return r.name(&e)
+}
+
+func (r *Run) name(e *Event) error {
+	files, folder, err := e.Names()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		r.named[f.Path] = true
+	}
+	if folder != "" {
+		r.named[folder] = true
+	}
+	return nil
+}
+
+// Finish records that nothing is left to do. It does nothing if that is already the last event.
+func (r *Run) Finish(ctx context.Context) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	if r.history.Finished {
+		return nil
+	}
+	return r.fail("recording the end", r.record(KindFinished, Finished{Update: r.history.Update()}))
+}
+
+func (r *Run) ready(ctx context.Context) error {
+	if r.file == nil || r.ledger == nil {
+		return errors.New("checkpoint: the run has not begun or is closed")
+	}
+	return ctx.Err()
+}
+
+// fail says how to go on after a failed write.
+func (r *Run) fail(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	from := "the base weights"
+	if n := len(r.history.Checkpoints); n > 0 {
+		from = r.history.Checkpoints[n-1].Path
+	}
+	return fmt.Errorf("%s in %s: %w (nothing recorded before is lost: remove the cause and open the run again, it goes on from %s)", what, r.dir, err, from)
+}

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-func (p Plan) checkUpdate(u Update, seed int64, lines []Line) error {
+// CheckUpdate says where an update and its completions are not what the plan fixes; seed is the run's.
+func (p Plan) CheckUpdate(u Update, seed int64, lines []Line) error {
 	if len(u.Tasks) != p.TasksPerUpdate {
 		return fmt.Errorf("it has %d tasks, the plan %d", len(u.Tasks), p.TasksPerUpdate)
 	}
@@ -37,7 +38,8 @@ func (p Plan) checkUpdate(u Update, seed int64, lines []Line) error {
 	return nil
 }
 
-func (p Plan) checkEvaluation(e Evaluation, lines []Line) error {
+// CheckEvaluation says where an evaluation and its completions are not what the plan fixes.
+func (p Plan) CheckEvaluation(e Evaluation, lines []Line) error {
 	if p.Evaluation == nil {
 		return errors.New("the plan has no evaluation")
 	}

@@ -25,7 +25,7 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
 	if u.Update != r.history.Update()+1 {
 		return fmt.Errorf("checkpoint: %s after update %d", what, r.history.Update())
 	}
-	if err := r.file.Plan.checkUpdate(u, r.file.Seed, lines); err != nil {
+	if err := r.file.Plan.CheckUpdate(u, r.file.Seed, lines); err != nil {
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
 	var err error
@@ -39,69 +39,79 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
 	u.Rollouts = File{SHA256: hexDigest(data), Lines: len(lines)}
 	for stem := range r.stems("rollouts", u.Update) {
 		u.Rollouts.Path = stem + ".jsonl.zst"
-		if done, err := r.place(u.Rollouts.Path, data); done || err != nil {
-			if err == nil {
-				err = r.record(KindUpdate, u)
-			}
+		done, err := r.place(u.Rollouts.Path, data)
+		if err != nil {
 			return r.fail(what, err)
 		}
+		if done {
+			break
+		}
 	}
-	return nil
+	return r.fail(what, r.record(KindUpdate, u))
 }
 
-// RecordEvaluation writes the completions and the figures of an evaluation and then its event. There is one evaluation of an
-// update's weights; it must have the plan's tasks and seeds. Completions is filled in, and so is Bank, with the digest of the
-// run's bank.
-func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) error {
+// RecordEvaluation writes the completions and the figures of an evaluation, then its event, and returns it as it was
+// recorded. There is one evaluation of an update's weights; it must have the plan's tasks and seeds. Completions is
+// filled in, and Bank with the digest of the run's bank.
+func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) (Evaluation, error) {
 	if err := r.ready(ctx); err != nil {
-		return err
+		return Evaluation{}, err
 	}
-	what := fmt.Sprintf("recording the evaluation of update %d", e.Update)
 	if e.Bank == "" {
 		e.Bank = r.file.BankDigest()
 	}
-	err := r.file.Plan.checkEvaluation(e, lines)
-	if _, twice := r.history.Evaluation(e.Update); err == nil && twice {
-		err = errors.New("there is one already")
+	what := fmt.Sprintf("recording the evaluation of update %d", e.Update)
+	if err := r.checkEvaluation(e, lines); err != nil {
+		return Evaluation{}, fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
-	if err == nil && (e.Update < 0 || e.Update > r.history.Update()) {
-		err = fmt.Errorf("the last update is %d", r.history.Update())
-	}
-	if err == nil && e.Bank != r.file.BankDigest() {
-		err = fmt.Errorf("it is on bank %s, the run's is %s", e.Bank, r.file.BankDigest())
-	}
-	var data []byte
-	if err == nil {
-		data, err = encodeLines(lines)
-	}
+	data, err := encodeLines(lines)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %s: %w", what, err)
+		return Evaluation{}, fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
 	for stem := range r.stems("evals", e.Update) {
 		e.Completions = File{Path: stem + ".jsonl.zst", SHA256: hexDigest(data), Lines: len(lines)}
-		r.adoptHost(&e)
-		figures, err := marshal(e)
+		done, err := r.recordEvaluation(&e, data)
 		if err != nil {
-			return fmt.Errorf("checkpoint: %s: %w", what, err)
+			return Evaluation{}, r.fail(what, err)
 		}
-		figures = indented(figures)
-		if state, err := r.compare(e.figures(), figures); err != nil || state == other {
-			if err != nil {
-				return r.fail(what, err)
-			}
-			continue
-		}
-		done, err := r.place(e.Completions.Path, data)
-		if err == nil && done {
-			if done, err = r.place(e.figures(), figures); err == nil && done {
-				err = r.record(KindEvaluation, e)
-			}
-		}
-		if done || err != nil {
-			return r.fail(what, err)
+		if done {
+			break
 		}
 	}
-	return nil
+	return e, nil
+}
+
+func (r *Run) checkEvaluation(e Evaluation, lines []Line) error {
+	if _, twice := r.history.Evaluation(e.Update); twice {
+		return errors.New("there is one already")
+	}
+	if e.Update < 0 || e.Update > r.history.Update() {
+		return fmt.Errorf("the last update is %d", r.history.Update())
+	}
+	if e.Bank != r.file.BankDigest() {
+		return fmt.Errorf("it is on bank %s, the run's is %s", e.Bank, r.file.BankDigest())
+	}
+	return r.file.Plan.CheckEvaluation(e, lines)
+}
+
+// recordEvaluation writes under the names of e; false: something else has one of them.
+func (r *Run) recordEvaluation(e *Evaluation, lines []byte) (bool, error) {
+	r.adoptHost(e)
+	figures, err := marshal(e)
+	if err != nil {
+		return false, err
+	}
+	figures = indented(figures)
+	if found, err := r.compare(e.figures(), figures); err != nil || found == other {
+		return false, err
+	}
+	if done, err := r.place(e.Completions.Path, lines); err != nil || !done {
+		return false, err
+	}
+	if done, err := r.place(e.figures(), figures); err != nil || !done {
+		return false, err
+	}
+	return true, r.record(KindEvaluation, e)
 }
 
 // figures is the path of the file that repeats an evaluation's event.
@@ -159,11 +169,11 @@ func (r *Run) saveCheckpoint(ctx context.Context, s *State) error {
 	for stem := range r.stems("checkpoints", s.Update) {
 		saved.Path = stem
 		if _, err := os.Lstat(r.path(stem)); err == nil {
-			same, _, err := OpenState(r.path(stem), saved.Manifest)
+			there, _, err := OpenState(r.path(stem), saved.Manifest)
 			if err != nil {
 				continue
 			}
-			if err := errors.Join(same.Close(), r.disk.RemoveAll(tmp)); err != nil {
+			if err := errors.Join(there.Close(), r.disk.RemoveAll(tmp)); err != nil {
 				return err
 			}
 			if slices.Contains(r.history.Checkpoints, saved) {
@@ -219,11 +229,11 @@ func (r *Run) compare(name string, data []byte) (comparison, error) {
 
 // place makes data durable under a name; false: something else has the name.
 func (r *Run) place(name string, data []byte) (bool, error) {
-	state, err := r.compare(name, data)
+	found, err := r.compare(name, data)
 	switch {
-	case err != nil || state == other:
+	case err != nil || found == other:
 		return false, err
-	case state == same:
+	case found == same:
 		return true, r.disk.SyncDir(filepath.Dir(r.path(name)))
 	}
 	return true, writeBytes(r.disk, r.path(name), data)

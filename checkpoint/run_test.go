@@ -74,7 +74,8 @@ func (j job) run(ctx context.Context, dir string, d disk) (err error) {
 				lines = append(lines, testLine(task, k, seed, update, weights))
 			}
 		}
-		return r.RecordEvaluation(ctx, e, lines)
+		_, err := r.RecordEvaluation(ctx, e, lines)
+		return err
 	}
 	if err := evaluate(from); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // facts of the host must be the same whenever the run is opened again.
 type Identity struct {
 	Settings   map[string]any    `json:"settings"`             // any JSON; compared field by field
-	Changeable []string          `json:"changeable,omitempty"` // top-level settings that may differ later: budgets such as "updates"
+	Changeable []string          `json:"changeable,omitempty"` // paths of settings that may differ later, budgets: "updates", "config.updates"
 	Seed       int64             `json:"seed"`                 // names all randomness of training
 	Plan       Plan              `json:"plan"`
 	Grader     Grader            `json:"grader"`
@@ -82,11 +82,6 @@ func (id Identity) Validate() error {
 			return bad("Plan.Evaluation.Seeds", "empty", "at least one seed")
 		case e.Every < 1:
 			return bad("Plan.Evaluation.Every", e.Every, "1 or more")
-		}
-	}
-	for _, key := range id.Changeable {
-		if _, ok := id.Settings[key]; !ok {
-			return bad("Changeable", fmt.Sprintf("%q", key), "names of Settings")
 		}
 	}
 	for name := range id.Bank {
@@ -180,12 +175,16 @@ func (f *RunFile) BankDigest() string {
 // Fields lists everything that must not change as paths and JSON values, nested settings by their path
 // ("settings.objective.clip_low"). Logical digests are taken of it.
 func (f *RunFile) Fields() (map[string]string, error) {
-	settings := maps.Clone(f.Settings)
-	for _, key := range f.Changeable {
-		delete(settings, key)
+	all, err := f.fields()
+	for path := range f.changeable(all) {
+		delete(all, "settings."+path)
 	}
+	return all, err
+}
+
+func (f *RunFile) fields() (map[string]string, error) {
 	data, err := marshal(map[string]any{
-		"settings": settings, "seed": f.Seed, "plan": f.Plan, "grader": f.Grader, "digests": f.Digests, "bank": f.Files,
+		"settings": f.Settings, "seed": f.Seed, "plan": f.Plan, "grader": f.Grader, "digests": f.Digests, "bank": f.Files,
 	})
 	if err != nil {
 		return nil, err
@@ -196,6 +195,18 @@ func (f *RunFile) Fields() (map[string]string, error) {
 	}
 	fields := map[string]string{}
 	return fields, flatten(fields, "", tree)
+}
+
+// changeable picks the settings that may differ out of all fields, by their paths in the settings.
+func (f *RunFile) changeable(fields map[string]string) map[string]json.RawMessage {
+	values := map[string]json.RawMessage{}
+	for field, value := range fields {
+		path, ok := strings.CutPrefix(field, "settings.")
+		if ok && slices.ContainsFunc(f.Changeable, func(c string) bool { return path == c || strings.HasPrefix(path, c+".") }) {
+			values[path] = json.RawMessage(value)
+		}
+	}
+	return values
 }
 
 // plainKey needs no quotes in a path; the others get them, as in jq: bank."train.jsonl".
@@ -250,17 +261,4 @@ func (f *RunFile) compare(now *RunFile) ([]string, error) {
 		}
 	}
 	return diff, nil
-}
-
-// changeable picks the settings that may differ, as JSON.
-func (f *RunFile) changeable() (map[string]json.RawMessage, error) {
-	values := map[string]json.RawMessage{}
-	for _, key := range f.Changeable {
-		data, err := marshal(f.Settings[key])
-		if err != nil {
-			return nil, err
-		}
-		values[key] = data
-	}
-	return values, nil
 }

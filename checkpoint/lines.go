@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -60,57 +59,4 @@ func ReadLines(r io.Reader) (lines []Line, content string, err error) {
 		data = data[end+1:]
 	}
 	return lines, hex.EncodeToString(sum[:]), nil
-}
-
-// Figures are the metrics of an update that follow from its completions alone. RecordUpdate adds them to Metrics, and
-// verification computes them again:
-//
-//	reward_mean    mean reward of all completions
-//	reward_std     unbiased standard deviation of the rewards of all completions; 0 for a single one
-//	solve_all      fraction of the groups in which every reward is 1 or more
-//	solve_none     fraction of the groups in which no reward is above 0
-//	zero_variance  fraction of the groups whose rewards are all equal
-//	truncated      fraction of the completions that did not finish with "stop"
-//	tokens_mean    mean length of a completion
-//	tokens_max     longest completion
-func Figures(lines []Line, groupSize int) map[string]float64 {
-	if len(lines) == 0 || groupSize < 1 {
-		return nil
-	}
-	var rewards, squares, tokens, longest, truncated, all, none, equal, groups float64
-	for i, l := range lines {
-		rewards += l.Reward
-		tokens += float64(len(l.Tokens))
-		longest = max(longest, float64(len(l.Tokens)))
-		if l.Finish != "stop" {
-			truncated++
-		}
-		if i%groupSize != 0 {
-			continue
-		}
-		groups++
-		low, high := math.Inf(1), math.Inf(-1)
-		for _, g := range lines[i:min(i+groupSize, len(lines))] {
-			low, high = min(low, g.Reward), max(high, g.Reward)
-		}
-		if low >= 1 {
-			all++
-		}
-		if high <= 0 {
-			none++
-		}
-		if low == high {
-			equal++
-		}
-	}
-	n := float64(len(lines))
-	mean := rewards / n
-	for _, l := range lines {
-		squares += (l.Reward - mean) * (l.Reward - mean)
-	}
-	return map[string]float64{
-		"reward_mean": mean, "reward_std": math.Sqrt(squares / max(1, n-1)),
-		"solve_all": all / groups, "solve_none": none / groups, "zero_variance": equal / groups,
-		"truncated": truncated / n, "tokens_mean": tokens / n, "tokens_max": longest,
-	}
 }

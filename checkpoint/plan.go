@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (p Plan) CheckUpdate(u Update, seed int64, lines []Line) error {
 	return nil
 }
 
-// CheckEvaluation says where an evaluation and its completions are not what the plan fixes.
+// CheckEvaluation says where an evaluation and its completions, task by task and seed by seed, are not what the plan fixes.
 func (p Plan) CheckEvaluation(e Evaluation, lines []Line) error {
 	if p.Evaluation == nil {
 		return errors.New("the plan has no evaluation")
@@ -52,13 +53,19 @@ func (p Plan) CheckEvaluation(e Evaluation, lines []Line) error {
 		return fmt.Errorf("its tasks are not those of the plan")
 	case !slices.Equal(e.Seeds, p.Evaluation.Seeds):
 		return fmt.Errorf("its seeds are %v, the plan's %v", e.Seeds, p.Evaluation.Seeds)
+	case len(p.Evaluation.Sampling) > 0 && !sameJSON(e.Sampling, p.Evaluation.Sampling):
+		return fmt.Errorf("its sampling settings are %s, the plan's %s", e.Sampling, p.Evaluation.Sampling)
 	case e.Scored != len(ids)*len(e.Seeds) || len(lines) != e.Scored:
 		return fmt.Errorf("%d scored and %d completions, expected %d × %d", e.Scored, len(lines), len(ids), len(e.Seeds))
 	}
 	for i, l := range lines {
+		task, sample := ids[i/len(e.Seeds)], i%len(e.Seeds)
 		err := l.check()
-		if l.Weights != e.Update {
-			err = fmt.Errorf("it is of the weights of update %d", l.Weights)
+		switch {
+		case l.Task != task || l.Sample != sample || l.Seed != e.Seeds[sample]:
+			err = fmt.Errorf("task %q, sample %d, seed %d where task %q, sample %d, seed %d is expected", l.Task, l.Sample, l.Seed, task, sample, e.Seeds[sample])
+		case l.Weights != e.Update:
+			err = fmt.Errorf("it is of the weights of update %d, expected %d", l.Weights, e.Update)
 		}
 		if err != nil {
 			return fmt.Errorf("completion %d: %w", i+1, err)
@@ -67,12 +74,18 @@ func (p Plan) CheckEvaluation(e Evaluation, lines []Line) error {
 	return nil
 }
 
+// sameJSON ignores white space: run.json is indented.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
 // check says what is wrong with a completion in itself.
 func (l Line) check() error {
 	switch {
 	case len(l.Tokens) == 0:
 		return errors.New("it has no tokens")
-	case len(l.LogProbs) != len(l.Tokens) || len(l.Filtered) != len(l.Tokens):
+	case len(l.LogProbs) != len(l.Tokens) || len(l.Filtered) != len(l.Tokens) && len(l.Filtered) != 0: // an engine may not know them
 		return fmt.Errorf("%d tokens, %d log-probs, %d filtered log-probs", len(l.Tokens), len(l.LogProbs), len(l.Filtered))
 	case l.Finish != "stop" && l.Finish != "length":
 		return fmt.Errorf("finish is %q", l.Finish)

@@ -136,13 +136,13 @@ func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := file.changeable()
+	fields, err := file.fields()
 	if err != nil {
 		return nil, err
 	}
 	segment := Segment{
 		Segment: len(r.history.Segments) + 1, Parent: len(r.history.Segments),
-		Settings: settings, Versions: file.Versions, Host: file.Host,
+		Settings: file.changeable(fields), Versions: file.Versions, Host: file.Host,
 	}
 	var state *State
 	if segment.Parent == 0 {

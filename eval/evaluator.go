@@ -38,13 +38,14 @@ func (e *Evaluator) Validate() error {
 	case len(e.Tasks) == 0:
 		return fmt.Errorf("evaluator: no tasks")
 	}
-	if seeds := slices.Sorted(slices.Values(e.seeds())); len(slices.Compact(seeds)) != len(e.seeds()) {
-		return fmt.Errorf("evaluator: Seeds %v: a seed occurs twice", e.seeds())
+	if seeds := slices.Sorted(slices.Values(e.SeedList())); len(slices.Compact(seeds)) != len(e.SeedList()) {
+		return fmt.Errorf("evaluator: Seeds %v: a seed occurs twice", e.SeedList())
 	}
 	return e.Sampler.Sampling.Validate()
 }
 
-func (e *Evaluator) seeds() []int64 {
+// SeedList is Seeds, or the default ones.
+func (e *Evaluator) SeedList() []int64 {
 	if e.Seeds == nil {
 		return DefaultSeeds()
 	}
@@ -72,7 +73,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, w *policy.Weights) (checkpoint
 	for i, task := range e.Tasks {
 		ids[i] = task.ID
 		jobs[i].Task = task
-		for _, seed := range e.seeds() {
+		for _, seed := range e.SeedList() {
 			jobs[i].Seeds = append(jobs[i].Seeds, rollout.NewSeed(seed, "evaluation", 0, task.ID, 0))
 		}
 	}
@@ -80,8 +81,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, w *policy.Weights) (checkpoint
 	if err != nil {
 		return fail(err)
 	}
-	lines := Lines(groups, func(sample int) int64 { return e.seeds()[sample] })
-	figures, err := Summarize(lines, ids, e.seeds())
+	lines := Lines(groups, func(sample int) int64 { return e.SeedList()[sample] })
+	figures, err := Summarize(lines, ids, e.SeedList())
 	if err != nil {
 		return fail(err)
 	}

@@ -3,6 +3,9 @@ package grpo
 import (
 	"fmt"
 
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
 	"github.com/grouper-rl/grouper/rollout"
 )
 
@@ -97,13 +100,81 @@ func (b *batch) split(rows, groupSize, bucket int) []micro {
 	return out
 }
 
-// rectangle lays ragged rows out as [rows, width] float32 for the micro-batch; missing places are 0.
-func (m micro) rectangle(ragged func(row int) []float64) []float32 {
-	out := make([]float32, m.rows*m.width)
-	for i := range m.rows {
-		for t, v := range ragged(m.first + i) {
-			out[i*m.width+t] = float32(v)
-		}
+// inputs are the tokens as tensors: prompts [G,P], padding [G], completions [B,C].
+func (m micro) inputs() []*tensors.Tensor {
+	groups := m.rows / m.n
+	return []*tensors.Tensor{
+		tensors.FromFlatDataAndDimensions(m.prompts, groups, m.promptWidth),
+		tensors.FromFlatDataAndDimensions(m.pad, groups),
+		tensors.FromFlatDataAndDimensions(m.completions, m.rows, m.width),
+	}
+}
+
+// optionalTarget is an input of the loss that only some configurations have.
+type optionalTarget struct {
+	node   func(*LossInputs) **graph.Node
+	values func(Signal, Rows) [][]float64
+}
+
+func (c Config) optionalTargets(reference bool) []optionalTarget {
+	var out []optionalTarget
+	if c.OldLogProbs == Behaviour {
+		out = append(out, optionalTarget{
+			func(in *LossInputs) **graph.Node { return &in.Old },
+			func(_ Signal, r Rows) [][]float64 { return r.Old },
+		})
+	}
+	if c.Objective.Correction.on() {
+		out = append(out, optionalTarget{
+			func(in *LossInputs) **graph.Node { return &in.Weights },
+			func(s Signal, _ Rows) [][]float64 { return s.Weights },
+		})
+	}
+	if reference {
+		out = append(out, optionalTarget{
+			func(in *LossInputs) **graph.Node { return &in.Ref },
+			func(_ Signal, r Rows) [][]float64 { return r.Ref },
+		})
 	}
 	return out
+}
+
+// targets are the rest of the loss's inputs as [B,C] tensors: mask, advantages, aggregation weights, then the optional ones.
+func (m micro) targets(c Config, s Signal, r Rows) []*tensors.Tensor {
+	mask := make([]bool, m.rows*m.width)
+	for i := range m.rows {
+		copy(mask[i*m.width:], s.Mask[m.first+i])
+	}
+	out := []*tensors.Tensor{
+		tensors.FromFlatDataAndDimensions(mask, m.rows, m.width),
+		m.rectangle(s.Advantages),
+		m.rectangle(s.Aggregate),
+	}
+	for _, optional := range c.optionalTargets(r.Ref != nil) {
+		out = append(out, m.rectangle(optional.values(s, r)))
+	}
+	return out
+}
+
+// rectangle lays the micro-batch's rows of a ragged matrix out as [B,C] float32, with 0 in places that no token has.
+func (m micro) rectangle(ragged [][]float64) *tensors.Tensor {
+	flat := make([]float32, m.rows*m.width)
+	for i := range m.rows {
+		for t, v := range ragged[m.first+i] {
+			flat[i*m.width+t] = float32(v)
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(flat, m.rows, m.width)
+}
+
+// unpack copies a [B,C] float32 tensor into the micro-batch's rows of a ragged matrix.
+func (m micro) unpack(t *tensors.Tensor, b *batch, ragged [][]float64) error {
+	values, err := flat(t)
+	if err != nil {
+		return err
+	}
+	for i := range m.rows {
+		ragged[m.first+i] = values[i*m.width:][:len(b.rows[m.first+i].tokens)]
+	}
+	return nil
 }

@@ -50,52 +50,40 @@ type Config struct {
 
 // WithDefaults fills in the values that stand for 0.
 func (c Config) WithDefaults() Config {
-	set := func(field *int, value int) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	set(&c.Bucket, 16)
-	set(&c.SaveEvery, 10)
-	set(&c.EvaluateEvery, c.SaveEvery)
-	set(&c.MicroBatch, c.TasksPerUpdate*c.GroupSize)
-	if c.OldLogProbs == "" {
-		c.OldLogProbs = Behaviour
-	}
-	if c.Compute == "" {
-		c.Compute = "float32"
-	}
+	setDefault(&c.Bucket, 16)
+	setDefault(&c.SaveEvery, 10)
+	setDefault(&c.EvaluateEvery, c.SaveEvery)
+	setDefault(&c.MicroBatch, c.TasksPerUpdate*c.GroupSize)
+	setDefault(&c.OldLogProbs, Behaviour)
+	setDefault(&c.Compute, "float32")
 	return c
 }
 
 // Validate names the first setting that cannot be used, its value and what is allowed.
 func (c Config) Validate() error {
-	bad := func(field string, value any, allowed string) error {
-		return fmt.Errorf("grpo: %s is %v, allowed: %s", field, value, allowed)
-	}
 	c = c.WithDefaults()
 	rows := c.TasksPerUpdate * c.GroupSize
 	switch {
 	case c.Updates < 0:
-		return bad("Updates", c.Updates, "0 or more")
+		return badSetting("Updates", c.Updates, "0 or more")
 	case c.TasksPerUpdate < 1:
-		return bad("TasksPerUpdate", c.TasksPerUpdate, "1 or more")
+		return badSetting("TasksPerUpdate", c.TasksPerUpdate, "1 or more")
 	case c.GroupSize < 2:
-		return bad("GroupSize", c.GroupSize, "2 or more: a single completion has nothing to be compared with, its advantage is always 0")
+		return badSetting("GroupSize", c.GroupSize, "2 or more: a single completion has nothing to be compared with, its advantage is always 0")
 	case c.OldLogProbs != Behaviour && c.OldLogProbs != Current:
-		return bad("OldLogProbs", c.OldLogProbs, `"behaviour" or "current"`)
+		return badSetting("OldLogProbs", c.OldLogProbs, `"behaviour" or "current"`)
 	case !(c.MaxGradNorm >= 0):
-		return bad("MaxGradNorm", c.MaxGradNorm, "0 (off) or more")
+		return badSetting("MaxGradNorm", c.MaxGradNorm, "0 (off) or more")
 	case c.MicroBatch < 1 || rows%c.MicroBatch != 0 || (c.MicroBatch%c.GroupSize != 0 && c.GroupSize%c.MicroBatch != 0):
-		return bad("MicroBatch", c.MicroBatch, fmt.Sprintf("a divisor of TasksPerUpdate*GroupSize (%d) that divides GroupSize (%d) or is a multiple of it", rows, c.GroupSize))
+		return badSetting("MicroBatch", c.MicroBatch, fmt.Sprintf("a divisor of TasksPerUpdate*GroupSize (%d) that divides GroupSize (%d) or is a multiple of it", rows, c.GroupSize))
 	case c.Bucket < 1:
-		return bad("Bucket", c.Bucket, "1 or more")
+		return badSetting("Bucket", c.Bucket, "1 or more")
 	case c.Compute != "float32" && c.Compute != "bfloat16":
-		return bad("Compute", c.Compute, `"float32" or "bfloat16"`)
+		return badSetting("Compute", c.Compute, `"float32" or "bfloat16"`)
 	case c.SaveEvery < 1:
-		return bad("SaveEvery", c.SaveEvery, "1 or more")
+		return badSetting("SaveEvery", c.SaveEvery, "1 or more")
 	case c.EvaluateEvery < 1 || c.EvaluateEvery%c.SaveEvery != 0:
-		return bad("EvaluateEvery", c.EvaluateEvery, fmt.Sprintf("a multiple of SaveEvery (%d)", c.SaveEvery))
+		return badSetting("EvaluateEvery", c.EvaluateEvery, fmt.Sprintf("a multiple of SaveEvery (%d)", c.SaveEvery))
 	}
 	if err := c.Advantage.Validate(); err != nil {
 		return err
@@ -103,6 +91,7 @@ func (c Config) Validate() error {
 	return c.Objective.Validate()
 }
 
+// computeDType is that of forward and backward.
 func (c Config) computeDType() dtypes.DType {
 	if c.Compute == "bfloat16" {
 		return dtypes.BFloat16
@@ -113,19 +102,17 @@ func (c Config) computeDType() dtypes.DType {
 // Parts are what a trainer works with. Each can be the user's own.
 type Parts struct {
 	Backend   *backend.Backend
-	Device    int // the training role's device number
-	Policy    policy.Policy
+	Device    int             // the training role's device number
+	Policy    policy.Policy   //
 	Weights   *policy.Weights // the base weights; the trainer takes a copy
+	Reference *policy.Weights // weights of the reference policy; only for a KL term
 	Optimizer optim.Optimizer
-	Schedule  optim.Schedule // learning rate of each update, from 0
-	Train     []envs.Task
-	Sampler   rollout.Sampler   // engine (the rollout role), prompt format, grader and sampling settings
-	Evaluator *eval.Evaluator   // nil: no evaluation
-	Run       *checkpoint.Run   // nil: nothing is recorded
-	Bank      map[string][]byte // the frozen bank's files, recorded with the run
-	Grader    any               // settings of the grader, recorded so that a verifier can rebuild it
-	Reference *policy.Weights   // weights of the KL term's reference policy; only with a KL coefficient
-	Log       *slog.Logger      // nil: silent
+	Schedule  optim.Schedule  // learning rate of each update
+	Bank      *envs.Bank      // its Train tasks are trained on
+	Sampler   rollout.Sampler // engine (the rollout role), prompt format, grader and sampling settings
+	Evaluator *eval.Evaluator // nil: no evaluation
+	Run       *checkpoint.Run // nil: nothing is recorded
+	Log       *slog.Logger    // nil: silent
 }
 
 func (p Parts) validate(c Config) error {
@@ -147,25 +134,22 @@ func (p Parts) validate(c Config) error {
 		return missing("Sampler.Format.Tokenizer")
 	case p.Sampler.Grader == nil:
 		return missing("Sampler.Grader")
-	case len(p.Train) == 0:
-		return fmt.Errorf("grpo: Parts.Train has no tasks")
+	case p.Bank == nil || len(p.Bank.Train) == 0:
+		return fmt.Errorf("grpo: Parts.Bank has no training tasks")
 	case p.Device < 0 || p.Device >= int(p.Backend.NumDevices()):
-		return fmt.Errorf("grpo: Parts.Device is %d, the backend has devices 0 to %d", p.Device, p.Backend.NumDevices()-1)
+		return badSetting("Parts.Device", p.Device, fmt.Sprintf("0 to %d, the backend's devices", p.Backend.NumDevices()-1))
+	case p.Sampler.Sampling.Temperature == 0:
+		return badSetting("Parts.Sampler.Sampling.Temperature", 0, "more than 0: greedy completions of a task are all the same")
+	case c.Objective.KL.Coef != 0 && p.Reference == nil:
+		return missing("Reference")
+	case c.Advantage.KLCoef != 0 && p.Reference == nil:
+		return missing("Reference")
 	}
-	seen := make(map[string]bool, len(p.Train))
-	for _, task := range p.Train {
-		if seen[task.ID] {
-			return fmt.Errorf("grpo: Parts.Train has task %q twice", task.ID)
-		}
-		seen[task.ID] = true
-	}
-	if err := p.Optimizer.Validate(); err != nil {
+	if err := firstError(p.Optimizer.Validate(), p.Sampler.Sampling.Validate()); err != nil {
 		return err
 	}
 	if p.Evaluator != nil {
-		if err := p.Evaluator.Validate(); err != nil {
-			return err
-		}
+		return p.Evaluator.Validate()
 	}
-	return p.Sampler.Sampling.Validate()
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
@@ -96,4 +97,18 @@ func hashTensor(h hash.Hash, t *tensors.Tensor) error {
 		return err
 	}
 	return t.ConstBytes(func(data []byte) { _, _ = io.Writer(h).Write(data) })
+}
+
+// storedDTypes are the dtypes that weights can be stored in, with their names in safetensors files.
+var storedDTypes = map[dtypes.DType]string{
+	dtypes.Float32: "F32", dtypes.BFloat16: "BF16", dtypes.Float16: "F16", dtypes.Float64: "F64",
+}
+
+// StoredDType is the name of a dtype in safetensors files.
+func StoredDType(d dtypes.DType) (string, error) {
+	name, ok := storedDTypes[d]
+	if !ok {
+		return "", fmt.Errorf("dtype %s cannot be stored as weights", d)
+	}
+	return name, nil
 }

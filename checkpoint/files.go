@@ -24,7 +24,7 @@ func (r *Run) unrecorded() ([]File, error) {
 		}
 		for _, e := range entries {
 			name := folder + "/" + e.Name()
-			if r.named[name] {
+			if r.named[name] != "" {
 				continue
 			}
 			if !recordName.MatchString(name) {
@@ -36,7 +36,7 @@ func (r *Run) unrecorded() ([]File, error) {
 				return nil, err
 			}
 			for _, f := range files {
-				if !r.named[f.Path] {
+				if r.named[f.Path] == "" {
 					found = append(found, f)
 					r.note("%s was written and not recorded", f.Path)
 				}

@@ -72,8 +72,8 @@ func (e *Event) line() []byte {
 // Indented is the body as people read it. evals/NNNNNN.json holds exactly this of its event.
 func (e *Event) Indented() []byte { return indented(e.Body) }
 
-// Names lists the files that an event names with their digests; of a checkpoint it gives the folder.
-func (e *Event) Names() (files []File, folder string, err error) {
+// Names lists the files that an event names with their digests; of a checkpoint, whose files its manifest names, it gives the body.
+func (e *Event) Names() (files []File, saved *Saved, err error) {
 	switch e.Kind {
 	case KindUpdate:
 		var u Update
@@ -84,9 +84,8 @@ func (e *Event) Names() (files []File, folder string, err error) {
 		err = unmarshal(e.Body, &v)
 		files = []File{v.Completions, {Path: v.figures(), SHA256: hexDigest(e.Indented())}}
 	case KindCheckpoint:
-		var s Saved
-		err = unmarshal(e.Body, &s)
-		folder = s.Path
+		saved = &Saved{}
+		err = unmarshal(e.Body, saved)
 	case KindSegment:
 		var s Segment
 		err = unmarshal(e.Body, &s)
@@ -95,7 +94,7 @@ func (e *Event) Names() (files []File, folder string, err error) {
 			files = append(files, p.Files...)
 		}
 	}
-	return files, folder, err
+	return files, saved, err
 }
 
 // newEvent makes the event that follows prev.

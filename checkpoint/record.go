@@ -168,28 +168,39 @@ func (r *Run) saveCheckpoint(ctx context.Context, s *State) error {
 	}
 	for stem := range r.stems("checkpoints", s.Update) {
 		saved.Path = stem
-		if _, err := os.Lstat(r.path(stem)); err == nil {
-			there, _, err := OpenState(r.path(stem), saved.Manifest)
-			if err != nil {
-				continue
-			}
-			if err := errors.Join(there.Close(), r.disk.RemoveAll(tmp)); err != nil {
-				return err
-			}
-			if slices.Contains(r.history.Checkpoints, saved) {
-				return nil
-			}
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		} else if err := r.disk.Rename(tmp, r.path(stem)); err != nil {
+		done, err := r.placeCheckpoint(tmp, saved)
+		if err != nil {
 			return errors.Join(err, r.disk.RemoveAll(tmp))
 		}
-		break
+		if done {
+			break
+		}
+	}
+	if slices.Contains(r.history.Checkpoints, saved) {
+		return nil
 	}
 	if err := r.disk.SyncDir(r.path("checkpoints")); err != nil {
 		return err
 	}
 	return r.record(KindCheckpoint, saved)
+}
+
+// placeCheckpoint gives a written checkpoint its name; false: something else has it.
+func (r *Run) placeCheckpoint(tmp string, saved Saved) (bool, error) {
+	_, err := os.Lstat(r.path(saved.Path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && r.free(saved.Path, saved.Manifest):
+		return true, r.disk.Rename(tmp, r.path(saved.Path))
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	there, _, err := OpenState(r.path(saved.Path), saved.Manifest)
+	if err != nil {
+		return false, nil // not this checkpoint, or a damaged one
+	}
+	return true, errors.Join(there.Close(), r.disk.RemoveAll(tmp))
 }
 
 // stems are the names that a record of an update can have: without the segment first, then with it.
@@ -213,12 +224,18 @@ const (
 	other
 )
 
+// free says that a name which nothing has can be given to content with a digest: a name that the ledger gave to other
+// content stays that content's, even if it is lost.
+func (r *Run) free(name, digest string) bool { return r.named[name] == "" || r.named[name] == digest }
+
 // compare says what is under a name.
 func (r *Run) compare(name string, data []byte) (comparison, error) {
 	there, err := os.ReadFile(r.path(name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && r.free(name, hexDigest(data)):
 		return absent, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return other, nil
 	case err != nil:
 		return other, err
 	case bytes.Equal(there, data):

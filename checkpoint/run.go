@@ -22,7 +22,7 @@ type Run struct {
 	ledger  *ledger
 	file    *RunFile // nil before Begin
 	history *History
-	named   map[string]bool // every path that any event names
+	named   map[string]string // every path that any event names, with the last digest: of checkpoints the manifest's
 	state   *State
 	notes   []string
 }
@@ -43,7 +43,7 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 	if err := makeDir(d, dir); err != nil {
 		return nil, err
 	}
-	r := &Run{dir: dir, disk: d, now: now, named: map[string]bool{}}
+	r := &Run{dir: dir, disk: d, now: now, named: map[string]string{}}
 	if r.lock, err = takeLock(dir); err != nil {
 		return nil, err
 	}
@@ -292,15 +292,15 @@ func (r *Run) record(kind string, body any) error {
 }
 
 func (r *Run) name(e *Event) error {
-	files, folder, err := e.Names()
+	files, saved, err := e.Names()
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		r.named[f.Path] = true
+		r.named[f.Path] = f.SHA256
 	}
-	if folder != "" {
-		r.named[folder] = true
+	if saved != nil {
+		r.named[saved.Path] = saved.Manifest
 	}
 	return nil
 }

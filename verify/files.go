@@ -1,0 +1,288 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/envs"
+)
+
+// covered are the folders in which every file must be accounted for.
+var covered = []string{"bank", "rollouts", "checkpoints", "evals"}
+
+func (v *verifier) path(name string) string { return filepath.Join(v.dir, filepath.FromSlash(name)) }
+
+// bank checks the frozen tasks and indexes them.
+func (v *verifier) bank() {
+	for _, name := range slices.Sorted(maps.Keys(v.run.Files)) {
+		v.digest("bank/"+name, v.run.Files[name])
+	}
+	bank, err := envs.OpenBank(os.DirFS(v.path("bank")))
+	if err != nil {
+		v.fails("bank", err)
+		return
+	}
+	v.tasks = map[string]envs.Task{}
+	for _, part := range [][]envs.Task{bank.Train, bank.Validation, bank.Confirmation} {
+		for _, task := range part {
+			v.tasks[task.ID] = task
+		}
+	}
+	v.checked("bank: %d files, %d training, %d validation, %d confirmation tasks, no task in two parts",
+		len(v.run.Files), len(bank.Train), len(bank.Validation), len(bank.Confirmation))
+	if plan := v.run.Plan.Evaluation; plan != nil {
+		v.evaluationTasks(plan.Tasks, bank)
+	}
+}
+
+// evaluationTasks checks that a run is evaluated on tasks of its bank that it is not trained on.
+func (v *verifier) evaluationTasks(ids []string, bank *envs.Bank) {
+	held := map[string][]envs.Task{"validation": bank.Validation, "confirmation": bank.Confirmation}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		all := make([]string, len(held[name]))
+		for i, task := range held[name] {
+			all[i] = task.ID
+		}
+		if slices.Equal(ids, all) {
+			return
+		}
+		in := slices.DeleteFunc(all, func(id string) bool { return !slices.Contains(ids, id) })
+		if len(in) > 0 && slices.Equal(ids, in) {
+			v.note("evaluations are on %d of the bank's %d %s tasks", len(in), len(held[name]), name)
+			return
+		}
+	}
+	v.find(Finding{File: "run.json", What: "the evaluation tasks are not tasks of one held-out part of the bank, in its order"})
+}
+
+// digest checks a file's SHA-256; a damaged or missing file is a finding.
+func (v *verifier) digest(name, want string) bool {
+	got, err := fileDigest(v.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		v.find(Finding{File: name, What: "it is missing"})
+	case err != nil:
+		v.fails(name, err)
+	case got != want:
+		v.find(Finding{File: name, What: "SHA-256", Expected: want, Found: got})
+	default:
+		return true
+	}
+	return false
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// files checks the digest of every file that an event names, and that nothing else is there.
+func (v *verifier) files() {
+	named := map[string]string{} // digests by path; "": checked elsewhere
+	for name := range v.run.Files {
+		named["bank/"+name] = ""
+	}
+	v.saved = map[string]checkpoint.Saved{}
+	folders := map[string]bool{}
+	figures := map[string]*checkpoint.Event{}
+	for i := range v.events {
+		e := &v.events[i]
+		files, saved, err := e.Names()
+		if err != nil {
+			v.find(Finding{File: "ledger.jsonl", Line: e.Seq, What: err.Error()})
+			continue
+		}
+		if saved != nil { // again, perhaps, after a segment that passed it over
+			maps.DeleteFunc(named, func(name, _ string) bool { return strings.HasPrefix(name, saved.Path+"/") })
+			v.saved[saved.Path], folders[saved.Path] = *saved, true
+		}
+		if e.Kind == checkpoint.KindSegment {
+			v.passedOver(e)
+		}
+		for _, f := range files {
+			named[f.Path] = f.SHA256
+		}
+		if e.Kind == checkpoint.KindEvaluation {
+			figures[files[1].Path] = e
+		}
+	}
+	for path := range folders {
+		if _, whole := v.saved[path]; !whole {
+			folders[path] = false // its files are named one by one
+		}
+	}
+	checked := 0
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if named[name] == "" {
+			continue
+		}
+		checked++
+		if !v.digest(name, named[name]) && figures[name] != nil {
+			v.compareFigures(name, figures[name])
+		}
+	}
+	for _, folder := range covered {
+		err := filepath.WalkDir(v.path(folder), func(p string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			rel, err := filepath.Rel(v.dir, p)
+			if err != nil {
+				return err
+			}
+			name := filepath.ToSlash(rel)
+			if _, ok := named[name]; !ok && !folders[filepath.ToSlash(filepath.Dir(rel))] {
+				v.unknown(name)
+			}
+			return nil
+		})
+		if err != nil {
+			v.fails(folder, err)
+		}
+	}
+	v.checked("files: SHA-256 of %d files besides checkpoints, no file that the ledger does not name", checked)
+	v.uncovered()
+}
+
+// unknown judges a file that no event names: what the next event would have named is unfinished work.
+func (v *verifier) unknown(name string) {
+	parts := strings.Split(name, "/")
+	next := map[string]string{
+		"rollouts":    fmt.Sprintf("%06d.", v.history.Update()+1),
+		"checkpoints": fmt.Sprintf("%06d", v.history.Update()),
+	}
+	unfinished := false
+	for _, p := range parts[1:] {
+		unfinished = unfinished || strings.HasPrefix(p, ".tmp-")
+	}
+	if prefix := next[parts[0]]; prefix != "" && !v.history.Finished {
+		unfinished = unfinished || parts[1] == prefix || strings.HasPrefix(parts[1], strings.TrimSuffix(prefix, ".")+".")
+	}
+	var update int
+	if n, _ := fmt.Sscanf(parts[1], "%d.", &update); parts[0] == "evals" && n == 1 && !v.history.Finished {
+		_, recorded := v.history.Evaluation(update)
+		unfinished = unfinished || !recorded && update <= v.history.Update()
+	}
+	if unfinished {
+		v.note("%s is unfinished work: nothing counts it, and the run makes it again", name)
+		return
+	}
+	v.find(Finding{File: name, What: "no event of the ledger names it"})
+}
+
+// uncovered names what else lies in the run directory.
+func (v *verifier) uncovered() {
+	entries, err := os.ReadDir(v.dir)
+	if err != nil {
+		v.fails(".", err)
+		return
+	}
+	var others []string
+	for _, e := range entries {
+		if !slices.Contains(covered, e.Name()) && !slices.Contains([]string{"run.json", "ledger.jsonl", ".lock"}, e.Name()) {
+			others = append(others, e.Name())
+		}
+	}
+	if len(others) > 0 {
+		v.note("not part of the record and not checked: %s", strings.Join(others, ", "))
+	}
+}
+
+// compareFigures says which figures of evals/NNNNNN.json are not those of the ledger.
+func (v *verifier) compareFigures(name string, e *checkpoint.Event) {
+	data, err := os.ReadFile(v.path(name))
+	if err != nil {
+		return // its digest is a finding already
+	}
+	var want, got map[string]any
+	if json.Unmarshal(e.Body, &want) != nil || json.Unmarshal(data, &got) != nil {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if !reflect.DeepEqual(want[key], got[key]) {
+			v.find(Finding{File: name, What: key, Expected: short(want[key]), Found: short(got[key])})
+		}
+	}
+}
+
+func short(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil || len(data) < 200 {
+		return string(data)
+	}
+	return string(data[:200]) + "…"
+}
+
+// passedOver takes note of the damaged checkpoints that a segment passed over: they must stay as they were found then.
+func (v *verifier) passedOver(e *checkpoint.Event) {
+	var s checkpoint.Segment
+	if json.Unmarshal(e.Body, &s) != nil {
+		return // its form is checked with the history
+	}
+	for _, p := range s.PassedOver {
+		delete(v.saved, p.Checkpoint)
+		v.note("%s is damaged, and segment %d passed it over: %s", p.Checkpoint, s.Segment, p.Reason)
+	}
+}
+
+// checkpoints checks manifests, files and tensors.
+func (v *verifier) checkpoints(ctx context.Context) {
+	tensors := 0
+	for _, path := range slices.Sorted(maps.Keys(v.saved)) {
+		if ctx.Err() != nil {
+			return
+		}
+		n, err := v.checkpoint(v.saved[path])
+		if err != nil {
+			v.fails(path, err)
+		}
+		tensors += n
+	}
+	v.checked("checkpoints: manifests and files of %d, %d tensors", len(v.saved), tensors)
+}
+
+func (v *verifier) checkpoint(s checkpoint.Saved) (tensors int, err error) {
+	state, m, err := checkpoint.OpenState(v.path(s.Path), s.Manifest)
+	if err != nil {
+		return 0, err
+	}
+	defer state.Close()
+	if m.Update != s.Update {
+		return 0, fmt.Errorf("its manifest is of update %d, the ledger says %d", m.Update, s.Update)
+	}
+	if weights, ok := m.Groups[checkpoint.WeightsGroup]; ok || s.Weights != "" {
+		if got := checkpoint.WeightsDigest(weights); got != s.Weights {
+			return 0, fmt.Errorf("its weights have digest %s, the ledger says %s", got, s.Weights)
+		}
+	}
+	for _, group := range state.Tensors {
+		for _, t := range group {
+			if err := t.Data(func([]byte) error { return nil }); err != nil {
+				return tensors, err
+			}
+			tensors++
+		}
+	}
+	return tensors, nil
+}

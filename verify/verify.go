@@ -1,0 +1,196 @@
+// Package verify checks a run directory offline: that every byte is what the ledger says, that every reward is what the
+// grader gives when it grades the raw completion again, and that every figure follows from the completions.
+//
+// # The logical digest
+//
+// Two runs with the same logical content have the same digest, however often either was interrupted, restored or saved. It is
+// the SHA-256, in hex, of this text, each line ended by a newline, all digests SHA-256 in hex:
+//
+//	grouper logical digest 1
+//	field <path> <JSON>                     each of RunFile.Fields, sorted by path: settings without the changeable
+//	                                        ones (budgets), seed, plan, grader, digests of what the run started from, bank files
+//	update <n> <digest> <content>           each retained update, in order
+//	evaluation <n> <digest> <content>       each retained evaluation, by update
+//
+// An update's digest is taken of the JSON object {"update", "weights_update", "tasks", "metrics"} as the ledger has these
+// members, without spaces; an evaluation's of its ledger body without "host" and "completions". The content is the digest of
+// the decompressed lines. Versions, times, facts of the host, file names, compression, segments and checkpoints do not enter.
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/envs"
+)
+
+// Options say how to verify.
+type Options struct {
+	// Grader makes the grader that run.json names. Its error is a finding: rewards that cannot be checked do not hold.
+	// nil: rewards are not graded again, which the report says.
+	Grader func(checkpoint.Grader) (envs.Grader, error)
+}
+
+// Finding is something that does not hold.
+type Finding struct {
+	File     string // relative to the run directory
+	Line     int    // from 1; 0: the file as a whole
+	Task     string // the task's id; "" where none is concerned
+	What     string
+	Expected string // "" where What says it all
+	Found    string
+}
+
+func (f Finding) String() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ", line %d", f.Line)
+	}
+	if f.Task != "" {
+		fmt.Fprintf(&b, ", task %s", f.Task)
+	}
+	fmt.Fprintf(&b, ": %s", f.What)
+	if f.Expected != "" || f.Found != "" {
+		fmt.Fprintf(&b, ": expected %s, found %s", f.Expected, f.Found)
+	}
+	return b.String()
+}
+
+// Report is the outcome of a verification.
+type Report struct {
+	Checked  []string  // what was checked, with counts
+	Notes    []string  // what a person should know and what does hold
+	Findings []Finding // what does not hold
+	Digest   string    // the logical digest in hex; "" if there are findings
+}
+
+// OK says that everything holds.
+func (r *Report) OK() bool { return len(r.Findings) == 0 }
+
+// Write prints the report. The last line is "logical digest: sha256:…".
+func (r *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	for _, c := range r.Checked {
+		fmt.Fprintf(&b, "checked: %s\n", c)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "DOES NOT HOLD: %s\n", f)
+	}
+	if r.OK() {
+		fmt.Fprintf(&b, "everything holds\nlogical digest: sha256:%s\n", r.Digest)
+	} else {
+		fmt.Fprintf(&b, "%d findings\nlogical digest: none, the record does not hold\n", len(r.Findings))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// verifier carries a verification through its steps.
+type verifier struct {
+	dir     string
+	opts    Options
+	report  *Report
+	run     *checkpoint.RunFile
+	events  []checkpoint.Event
+	history *checkpoint.History
+	tasks   map[string]envs.Task // of the bank, by id; nil: it does not hold
+	grader  envs.Grader
+	saved   map[string]checkpoint.Saved // the checkpoints that must be whole, by path
+	content map[string]string           // digests of decompressed lines, by path
+}
+
+// Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the
+// report; an error means that nothing could be verified.
+func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("verify: %s is not a folder", dir)
+	}
+	v := &verifier{dir: dir, opts: opts, report: &Report{}, content: map[string]string{}}
+	if v.chain() {
+		v.bank()
+		v.prepareGrader()
+		v.files()
+		v.checkpoints(ctx)
+		v.updates(ctx)
+		v.evaluations(ctx)
+		v.schedule()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if v.report.OK() {
+		digest, err := v.logicalDigest()
+		if err != nil {
+			return nil, fmt.Errorf("verify: %w", err)
+		}
+		v.report.Digest = digest
+	}
+	return v.report, nil
+}
+
+func (v *verifier) checked(format string, args ...any) {
+	v.report.Checked = append(v.report.Checked, fmt.Sprintf(format, args...))
+}
+
+func (v *verifier) note(format string, args ...any) {
+	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
+}
+
+func (v *verifier) find(f Finding) { v.report.Findings = append(v.report.Findings, f) }
+
+// fails records an error as a finding about a file.
+func (v *verifier) fails(file string, err error) { v.find(Finding{File: file, What: err.Error()}) }
+
+// chain checks run.json and the ledger; false: nothing can be said about the rest.
+func (v *verifier) chain() bool {
+	data, err := os.ReadFile(v.path("run.json"))
+	if err == nil {
+		v.run, err = checkpoint.ReadRunFile(v.dir)
+	}
+	if err != nil {
+		v.fails("run.json", err)
+		return false
+	}
+	f, err := os.Open(v.path("ledger.jsonl"))
+	if err != nil {
+		v.fails("ledger.jsonl", err)
+		return false
+	}
+	defer f.Close()
+	events, torn, err := checkpoint.ReadLedger(f, "")
+	if err == nil && len(events) > 0 {
+		v.history, err = checkpoint.NewHistory(events)
+	}
+	var at *checkpoint.LedgerError
+	switch {
+	case errors.As(err, &at):
+		v.find(Finding{File: "ledger.jsonl", Line: at.Line, What: at.Reason})
+		return false
+	case err != nil:
+		v.fails("ledger.jsonl", err)
+		return false
+	case len(torn) > 0:
+		v.find(Finding{File: "ledger.jsonl", Line: len(events) + 1, What: "the last line has no end: a crash left it, or a running program is writing it; opening the run repairs it"})
+	}
+	if len(events) == 0 {
+		v.find(Finding{File: "ledger.jsonl", What: "it has no events"})
+		return false
+	}
+	v.events = events
+	if start := v.run.Start(data); events[0].Prev != start {
+		v.find(Finding{File: "run.json", What: "the ledger does not begin with this file", Expected: events[0].Prev, Found: start})
+	}
+	v.checked("run.json and ledger.jsonl: hash chain of %d events, %d segments", len(events), len(v.history.Segments))
+	return true
+}

@@ -68,8 +68,8 @@ func (s Sampling) Validate() error {
 		return fmt.Errorf("sampling: %s is %v, allowed: %s", field, value, allowed)
 	}
 	switch {
-	case !(s.Temperature >= 0 && s.Temperature <= 100):
-		return bad("Temperature", s.Temperature, "0 to 100")
+	case s.Temperature != 0 && !(s.Temperature >= 1e-3 && s.Temperature <= 100):
+		return bad("Temperature", s.Temperature, "0 (greedy) or 0.001 to 100")
 	case s.TopK < 0:
 		return bad("TopK", s.TopK, "0 (off) or more")
 	case !(s.TopP >= 0 && s.TopP <= 1):

@@ -31,7 +31,7 @@ const (
 
 // Backend is an opened compute backend that passed its smoke test. It is safe for concurrent use.
 type Backend struct {
-	compute.Backend
+	raw  compute.Backend
 	kind string
 	note string
 }
@@ -42,8 +42,14 @@ func (b *Backend) Kind() string { return b.kind }
 // Note says why "auto" passed over other backends; it is empty otherwise.
 func (b *Backend) Note() string { return b.note }
 
+// Raw is GoMLX's backend. GoMLX tells backends apart by identity, so tensors made for it are made for this one.
+func (b *Backend) Raw() compute.Backend { return b.raw }
+
+// NumDevices is the number of devices; they are numbered from 0.
+func (b *Backend) NumDevices() int { return int(b.raw.NumDevices()) }
+
 // Supports reports whether the backend implements the operation.
-func (b *Backend) Supports(op compute.OpType) bool { return b.Capabilities().Operations[op] }
+func (b *Backend) Supports(op compute.OpType) bool { return b.raw.Capabilities().Operations[op] }
 
 // Open opens a backend and runs a small computation on it before it is handed out. The spec is one of
 //
@@ -116,7 +122,7 @@ func open(ctx context.Context, kind string, create func() (compute.Backend, erro
 	if err != nil {
 		return nil, fmt.Errorf("%w: backend %q: %w%s", ErrUnavailable, kind, err, hint(kind))
 	}
-	b := &Backend{Backend: raw, kind: kind}
+	b := &Backend{raw: raw, kind: kind}
 	if err := b.smoke(); err != nil {
 		_ = catch(func() error { raw.Finalize(); return nil })
 		return nil, fmt.Errorf("%w: backend %q opened but failed its smoke test: %w", ErrUnavailable, kind, err)

@@ -21,7 +21,7 @@ type Func struct {
 func Compile(b *Backend, name string, fn func(in []*graph.Node) []*graph.Node) (*Func, error) {
 	f := &Func{b: b, name: name}
 	err := catch(func() (err error) {
-		if f.exec, err = graph.NewExec(b.Backend, fn); err == nil {
+		if f.exec, err = graph.NewExec(b.raw, fn); err == nil {
 			f.exec.WithName(name).SetMaxCache(-1)
 		}
 		return err
@@ -41,7 +41,7 @@ type Donated struct{ *tensors.Tensor }
 func (f *Func) Call(device compute.DeviceNum, args ...any) (out []*tensors.Tensor, err error) {
 	flat := make([]any, 0, len(args))
 	donate := func(t *tensors.Tensor) error {
-		d, err := graph.DonateTensorBuffer(t, f.b.Backend, device)
+		d, err := graph.DonateTensorBuffer(t, f.b.raw, device)
 		flat = append(flat, d)
 		return err
 	}

@@ -136,7 +136,7 @@ func (p Parts) validate(c Config) error {
 		return missing("Sampler.Grader")
 	case p.Bank == nil || len(p.Bank.Train) == 0:
 		return fmt.Errorf("grpo: Parts.Bank has no training tasks")
-	case p.Device < 0 || p.Device >= int(p.Backend.NumDevices()):
+	case p.Device < 0 || p.Device >= p.Backend.NumDevices():
 		return badSetting("Parts.Device", p.Device, fmt.Sprintf("0 to %d, the backend's devices", p.Backend.NumDevices()-1))
 	case p.Sampler.Sampling.Temperature == 0:
 		return badSetting("Parts.Sampler.Sampling.Temperature", 0, "more than 0: greedy completions of a task are all the same")

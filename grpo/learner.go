@@ -43,8 +43,8 @@ type learner struct {
 	gradients, forward, apply, round *backend.Func
 }
 
-func newLearner(cfg Config, parts Parts) (l *learner, err error) {
-	l = &learner{
+func newLearner(cfg Config, parts Parts) (_ *learner, err error) {
+	l := &learner{
 		cfg: cfg, backend: parts.Backend, device: compute.DeviceNum(parts.Device), policy: parts.Policy,
 		params: parts.Policy.Params(), opt: parts.Optimizer, temp: parts.Sampler.Sampling.Temperature,
 	}
@@ -87,7 +87,7 @@ func (l *learner) float32Copy(w *policy.Weights) ([]*tensors.Tensor, error) {
 	if _, err := policy.NewWeights(w.Update, l.params, w.Tensors); err != nil {
 		return nil, err
 	}
-	clone, err := w.Clone(l.backend, l.device)
+	clone, err := w.Clone(l.backend.Raw(), l.device)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,11 @@ func (l *learner) learn(ctx context.Context, b *batch, step int, lr float64) (*M
 	if math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
 		return nil, fmt.Errorf("%w: the loss is %v", ErrNotFinite, m.Loss)
 	}
-	if m.Stats, err = l.cfg.Objective.Stats(signal, logProbs, rows.Old); err != nil {
+	old := rows.Old
+	if l.cfg.OldLogProbs == Current {
+		old = nil // the ratio is 1, also where the two computations of a log-prob round differently
+	}
+	if m.Stats, err = l.cfg.Objective.Stats(signal, logProbs, old); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFinite, err)
 	}
 	m.describe(b, signal, logProbs, entropies)

@@ -152,17 +152,14 @@ func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
 		segment.Reason = "resume"
 		state, err = r.resume(file, &segment)
 	}
-	if err == nil {
-		err = r.record(KindSegment, segment)
-	}
 	if err != nil {
+		return nil, fmt.Errorf("beginning in %s: %w", r.dir, err)
+	}
+	if err := r.record(KindSegment, segment); err != nil {
 		if state != nil {
 			_ = state.Close()
 		}
-		return nil, fmt.Errorf("beginning in %s: %w", r.dir, err)
-	}
-	if n := r.history.RolledBack; n > 0 && state == nil {
-		r.note("no checkpoint could be restored: beginning again with the base weights")
+		return nil, r.fail("beginning", err)
 	}
 	r.file, r.state = file, state
 	return state, nil
@@ -244,10 +241,17 @@ func (r *Run) resume(now *RunFile, segment *Segment) (*State, error) {
 		return nil, err
 	}
 	state, err := r.restore(segment)
-	if n := r.history.Update() - segment.Update; err == nil && n > 0 {
-		r.note("updates %d to %d were recorded after the checkpoint that is restored: they are rolled back and made again", segment.Update+1, segment.Update+n)
+	if err != nil {
+		return nil, err
 	}
-	return state, err
+	if n := r.history.Update(); n > segment.Update {
+		from := "the base weights, as there is no whole checkpoint"
+		if state != nil {
+			from = segment.Checkpoint
+		}
+		r.note("going on from %s: updates %d to %d were recorded after it, are rolled back and made again", from, segment.Update+1, n)
+	}
+	return state, nil
 }
 
 // restore opens the newest whole checkpoint and notes in the segment which it is and which were passed over.

@@ -1,0 +1,146 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/internal/testrun"
+	"github.com/grouper-rl/grouper/verify"
+)
+
+// runOn opens a run directory on a disk and lets a program go on until nothing is left or the disk fails.
+func runOn(ctx context.Context, p testrun.Program, dir string, d checkpoint.Disk) error {
+	r, err := checkpoint.OpenOn(dir, d, func() time.Time { return time.Unix(1_000_000_000+int64(p.Host), 0) })
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Run(ctx, r), r.Close())
+}
+
+// verified is the logical digest of a run that must hold.
+func verified(t *testing.T, dir string) string {
+	t.Helper()
+	report, err := verify.Run(t.Context(), dir, verify.Options{Grader: testrun.Grader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK() {
+		var b strings.Builder
+		_ = report.Write(&b)
+		t.Fatalf("the record does not hold:\n%s", b.String())
+	}
+	return report.Digest
+}
+
+var program = testrun.Program{Updates: 4, Every: 2, Seed: 7}
+
+// uninterrupted is the digest of a run that nothing happened to, and the number of file operations that it took.
+func uninterrupted(t *testing.T) (digest string, ops int) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	d := newFaulty(0, false)
+	if err := runOn(t.Context(), program, dir, d); err != nil {
+		t.Fatal(err)
+	}
+	return verified(t, dir), d.ops
+}
+
+func stride() int {
+	if testing.Short() {
+		return 7
+	}
+	return 1
+}
+
+// A user whose machine goes down at any moment loses the work since the last checkpoint and nothing else: what is recorded in
+// the end is what would have been recorded without the crash.
+func TestCrashAtEveryOperation(t *testing.T) {
+	want, ops := uninterrupted(t)
+	for k := 1; k <= ops; k += stride() {
+		dir := filepath.Join(t.TempDir(), "run")
+		d := newFaulty(k, true)
+		if err := runOn(t.Context(), program, dir, d); !errors.Is(err, errCrash) {
+			t.Fatalf("operation %d: %v", k, err)
+		}
+		if k%2 == 0 {
+			d.lose() // the machine went down; otherwise only the process
+		}
+		again := program
+		again.Host = float64(k)
+		if err := runOn(t.Context(), again, dir, newFaulty(0, false)); err != nil {
+			t.Fatalf("going on after a crash at operation %d: %v", k, err)
+		}
+		if got := verified(t, dir); got != want {
+			t.Fatalf("after a crash at operation %d the logical digest is %s, want %s", k, got, want)
+		}
+	}
+	t.Logf("%d crashes", ops)
+}
+
+// Crashes during recovery, and again and again, must not add up to a loss.
+func TestCrashManyTimes(t *testing.T) {
+	want, ops := uninterrupted(t)
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		dir := filepath.Join(t.TempDir(), "run")
+		crashes := 0
+		for {
+			p := program
+			p.Host = float64(crashes)
+			d := newFaulty(1+rng.IntN(ops), true)
+			err := runOn(t.Context(), p, dir, d)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errCrash) {
+				t.Fatalf("seed %d, after %d crashes: %v", seed, crashes, err)
+			}
+			crashes++
+			d.lose()
+		}
+		if got := verified(t, dir); got != want {
+			t.Fatalf("seed %d: after %d crashes the logical digest is %s, want %s", seed, crashes, got, want)
+		}
+	}
+}
+
+// A full disk at any moment must leave a record that holds, say how to go on, and let the run go on once there is space.
+func TestFullDiskAtEveryOperation(t *testing.T) {
+	want, ops := uninterrupted(t)
+	for k := 1; k <= ops; k += stride() {
+		dir := filepath.Join(t.TempDir(), "run")
+		err := runOn(t.Context(), program, dir, newFaulty(k, false))
+		if err == nil {
+			continue // removing and cutting off need no space
+		}
+		if !errors.Is(err, errFull) {
+			t.Fatalf("operation %d: %v", k, err)
+		}
+		began := false
+		if rec, err := checkpoint.Read(dir); err == nil {
+			began = len(rec.History.Segments) > 0
+			for _, c := range rec.History.Checkpoints {
+				s, _, err := checkpoint.OpenState(filepath.Join(dir, c.Path), c.Manifest)
+				if err != nil {
+					t.Fatalf("operation %d: checkpoint %s does not load: %v", k, c.Path, err)
+				}
+				_ = s.Close()
+			}
+		}
+		if began && !strings.Contains(err.Error(), "open the run again") {
+			t.Fatalf("operation %d: the error does not say how to go on: %v", k, err)
+		}
+		if err := runOn(t.Context(), program, dir, newFaulty(0, false)); err != nil {
+			t.Fatalf("going on after a full disk at operation %d: %v", k, err)
+		}
+		if got := verified(t, dir); got != want {
+			t.Fatalf("after a full disk at operation %d the logical digest is %s, want %s", k, got, want)
+		}
+	}
+}

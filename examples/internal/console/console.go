@@ -1,0 +1,43 @@
+// Package console shows the progress of a run on a terminal: what the examples share that is not about training.
+package console
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/grpo"
+)
+
+// Progress prints a line for each update and evaluation.
+type Progress struct {
+	W       io.Writer
+	Total   int // updates of the whole run
+	started time.Time
+	first   int // update before the first that was seen
+}
+
+// Show prints what an update did.
+func (p *Progress) Show(u *grpo.Update) {
+	if m := u.Metrics; m != nil {
+		if p.started.IsZero() {
+			p.first = u.Update - 1
+			p.started = time.Now().Add(-time.Duration((u.Timing.Rollout + u.Timing.Train) * float64(time.Second)))
+		}
+		perUpdate := time.Since(p.started) / time.Duration(u.Update-p.first)
+		fmt.Fprintf(p.W, "update %3d/%d  reward %.3f  truncated %2.0f  loss %+.4f  clip %.3f  grad %.3f  %5.0f tok/s  %s left\n",
+			u.Update, p.Total, m.RewardMean, m.Truncated, m.Loss, m.ClipFrac, m.GradNorm,
+			m.Tokens/(u.Timing.Rollout+u.Timing.Train), (perUpdate * time.Duration(p.Total-u.Update)).Round(time.Second))
+	}
+	if u.Evaluation != nil {
+		fmt.Fprintln(p.W, Evaluation(*u.Evaluation))
+	}
+}
+
+// Evaluation is one line on an evaluation.
+func Evaluation(e checkpoint.Evaluation) string {
+	return fmt.Sprintf("%s evaluation of update %d: %.2f %% (%d / %d, %d truncated, 95 %% interval %.1f to %.1f %%)",
+		strings.Repeat("─", 4), e.Update, 100*e.Accuracy, e.Correct, e.Scored, e.Truncated, 100*e.Interval[0], 100*e.Interval[1])
+}

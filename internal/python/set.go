@@ -13,11 +13,12 @@ type Set[T comparable] struct {
 	fill   int        // active and deleted entries
 	finger int        // where Pop looks next
 	hash   func(T) int64
+	small  [minSize]entry[T] // the first table
 }
 
 type entry[T comparable] struct {
+	hash  int64 // first, so that an entry of a small key takes 16 bytes
 	key   T
-	hash  int64
 	state state
 }
 
@@ -37,8 +38,14 @@ const (
 
 // NewSet is set(items).
 func NewSet[T comparable](items ...T) *Set[T] {
-	s := &Set[T]{table: make([]entry[T], minSize), hash: hasher[T]()}
+	s := newSet(hasher[T]())
 	s.Add(items...)
+	return s
+}
+
+func newSet[T comparable](hash func(T) int64) *Set[T] {
+	s := &Set[T]{hash: hash}
+	s.table = s.small[:]
 	return s
 }
 
@@ -86,6 +93,20 @@ func (s *Set[T]) List() []T {
 	return list
 }
 
+// At is list(s)[i]. With it, At(r.Below(s.Len())) is choice(list(s)) without the list.
+func (s *Set[T]) At(i int) T {
+	if i < 0 || i >= s.used {
+		raise("IndexError", "list index out of range")
+	}
+	j := 0
+	for ; s.table[j].state != active || i > 0; j++ {
+		if s.table[j].state == active {
+			i--
+		}
+	}
+	return s.table[j].key
+}
+
 // Contains is key in s.
 func (s *Set[T]) Contains(key T) bool { return s.has(key, s.hash(key)) }
 
@@ -117,13 +138,9 @@ func (s *Set[T]) Pop() T {
 
 // Clone is set(s), whose order may differ from that of s.
 func (s *Set[T]) Clone() *Set[T] {
-	c := s.empty()
+	c := newSet(s.hash)
 	c.Update(s)
 	return c
-}
-
-func (s *Set[T]) empty() *Set[T] {
-	return &Set[T]{table: make([]entry[T], minSize), hash: s.hash}
 }
 
 // find returns the key's entry, or else the free one where the search ended and the last deleted one that it passed, if any.
@@ -154,10 +171,10 @@ func (s *Set[T]) insert(key T, hash int64) {
 	switch {
 	case e.state == active:
 	case passed != nil:
-		*passed = entry[T]{key, hash, active}
+		*passed = entry[T]{hash, key, active}
 		s.used++
 	default:
-		*e = entry[T]{key, hash, active}
+		*e = entry[T]{hash, key, active}
 		s.filled()
 	}
 }
@@ -270,7 +287,7 @@ func (s *Set[T]) Intersection(t *Set[T]) *Set[T] {
 	if t.used > s.used {
 		s, t = t, s
 	}
-	u := s.empty()
+	u := newSet(s.hash)
 	for i := range t.table {
 		if e := &t.table[i]; e.state == active && s.has(e.key, e.hash) {
 			u.place(*e)
@@ -287,7 +304,7 @@ func (s *Set[T]) Difference(t *Set[T]) *Set[T] {
 		u.DifferenceUpdate(t)
 		return u
 	}
-	u := s.empty()
+	u := newSet(s.hash)
 	for i := range s.table {
 		if e := &s.table[i]; e.state == active && !t.has(e.key, e.hash) {
 			u.place(*e)
@@ -300,7 +317,8 @@ func (s *Set[T]) Difference(t *Set[T]) *Set[T] {
 // DifferenceUpdate is s -= t.
 func (s *Set[T]) DifferenceUpdate(t *Set[T]) {
 	if s == t {
-		*s = *s.empty()
+		*s = Set[T]{hash: s.hash}
+		s.table = s.small[:]
 		return
 	}
 	for i := range t.table {

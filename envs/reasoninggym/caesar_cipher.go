@@ -1,0 +1,109 @@
+package reasoninggym
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// caesarCipher is CaesarCipherDataset of reasoning_gym/algorithmic/caesar_cipher.py.
+var caesarCipher = definition[caesarCipherConfig]{
+	name:        "caesar_cipher",
+	category:    "algorithmic",
+	description: "Decrypt a sentence whose letters were moved along the alphabet.",
+	defaults:    caesarCipherConfig{Delimiter: ".", MinWords: 3, MaxWords: 20, MinRotation: 1, MaxRotation: 25},
+	prepare:     prepareCaesarCipher,
+}
+
+type caesarCipherConfig struct {
+	Delimiter   string `json:"delimiter"`    // between two sentences of the text
+	MinWords    int    `json:"min_words"`    // of a sentence
+	MaxWords    int    `json:"max_words"`    //
+	MinRotation int    `json:"min_rotation"` // places that letters are moved
+	MaxRotation int    `json:"max_rotation"` //
+}
+
+func (c caesarCipherConfig) validate() error {
+	if c.Delimiter == "" {
+		return errors.New("delimiter is empty, must be a text that ends a sentence")
+	}
+	return check(
+		atLeast("min_words", c.MinWords, 1),
+		atLeast("max_words", c.MaxWords, c.MinWords),
+		between("min_rotation", c.MinRotation, 1, 25),
+		between("max_rotation", c.MaxRotation, c.MinRotation, 25),
+	)
+}
+
+type caesarCipherMetadata struct {
+	Rotation   int    `json:"rotation"`
+	CipherText string `json:"cipher_text"`
+	ClearText  string `json:"clear_text"`
+	NumWords   int    `json:"num_words"`
+	Difficulty struct {
+		Words    [2]int `json:"words"`
+		Rotation [2]int `json:"rotation"`
+	} `json:"difficulty"`
+}
+
+func prepareCaesarCipher(c caesarCipherConfig) (generator, error) {
+	sentences, err := caesarSentences(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(sentences) == 0 {
+		return nil, fmt.Errorf("with the delimiter %q, the text has no sentence of %d to %d words", c.Delimiter, c.MinWords, c.MaxWords)
+	}
+	return func(r *python.Random, _ int) (item, error) {
+		sentence := python.Choice(r, sentences)
+		m := caesarCipherMetadata{ClearText: sentence, NumWords: strings.Count(sentence, " ") + 1}
+		m.Rotation = r.RandInt(c.MinRotation, c.MaxRotation)
+		m.CipherText = rotate(sentence, m.Rotation)
+		m.Difficulty.Words = [2]int{c.MinWords, c.MaxWords}
+		m.Difficulty.Rotation = [2]int{c.MinRotation, c.MaxRotation}
+		return item{
+			question: "Decrypt this Caesar cipher text: " + m.CipherText + ". Provide only the decrypted text as your final answer.",
+			answer:   sentence,
+			metadata: m,
+		}, nil
+	}, nil
+}
+
+// caesarSentences are the sentences of the text with the wanted number of words, in upper case. Words that are not all letters,
+// such as those before a comma, are left out first.
+func caesarSentences(c caesarCipherConfig) ([]string, error) {
+	text, err := text(inTheYear2889)
+	if err != nil {
+		return nil, err
+	}
+	var sentences []string
+	for sentence := range strings.SplitSeq(text, c.Delimiter) {
+		var words []string
+		for _, word := range python.Fields(sentence) {
+			if python.IsAlpha(word) {
+				words = append(words, strings.ToUpper(word))
+			}
+		}
+		if len(words) >= c.MinWords && len(words) <= c.MaxWords {
+			sentences = append(sentences, strings.Join(words, " "))
+		}
+	}
+	return sentences, nil
+}
+
+// rotate moves letters along A to Z, from Z on to A. As upstream does, it also moves letters outside A to Z, by their code
+// points: the text has one such word, AËRIAL, which no rotation brings back.
+func rotate(text string, places int) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, c := range text {
+		if unicode.IsLetter(c) {
+			c = 'A' + (c-'A'+rune(places))%26
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,119 @@
+package reasoninggym
+
+import (
+	"slices"
+
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// isomorphicStrings is IsomorphicStringsDataset of reasoning_gym/algorithmic/isomorphic_strings.py.
+var isomorphicStrings = definition[isomorphicStringsConfig]{
+	name:        "isomorphic_strings",
+	category:    "algorithmic",
+	description: "Say whether replacing characters one for one turns a string into another.",
+	defaults:    isomorphicStringsConfig{MinStringLength: 2, MaxStringLength: 10, PSolvable: 0.5},
+	prepare:     prepareIsomorphicStrings,
+}
+
+type isomorphicStringsConfig struct {
+	MinStringLength int     `json:"min_string_length"`
+	MaxStringLength int     `json:"max_string_length"`
+	PSolvable       float64 `json:"p_solvable"` // probability that the strings are isomorphic by construction
+}
+
+func (c isomorphicStringsConfig) validate() error {
+	return check(
+		atLeast("min_string_length", c.MinStringLength, 2),
+		atLeast("max_string_length", c.MaxStringLength, c.MinStringLength),
+		between("p_solvable", c.PSolvable, 0, 1),
+	)
+}
+
+type isomorphicStringsMetadata struct {
+	Words        [2]string `json:"words"`
+	Solution     bool      `json:"solution"`
+	Solvable     bool      `json:"solvable"`
+	StringLength int       `json:"string_length"`
+	Difficulty   struct {
+		StringLength [2]int `json:"string_length"`
+	} `json:"difficulty"`
+}
+
+func prepareIsomorphicStrings(c isomorphicStringsConfig) (generator, error) {
+	letters := newLetters()
+	return func(r *python.Random, _ int) (item, error) {
+		m := isomorphicStringsMetadata{StringLength: r.RandInt(c.MinStringLength, c.MaxStringLength)}
+		m.Solvable = r.Float64() < c.PSolvable
+		m.Words[0], m.Words[1] = letters.pair(r, m.StringLength, m.Solvable)
+		m.Solution = isomorphic(m.Words[0], m.Words[1])
+		m.Difficulty.StringLength = [2]int{c.MinStringLength, c.MaxStringLength}
+		answer := "False"
+		if m.Solution {
+			answer = "True"
+		}
+		return item{
+			question: "Two strings are isomorphic if the characters in one string can be replaced to get the second string.\n\n" +
+				"All occurrences of a character must be replaced with another character while preserving the order of characters.\n\n" +
+				"No two characters may map to the same character, but a character may map to itself.\n\n" +
+				"Return True if the following two strings are isomorphic, or False otherwise:\n" +
+				m.Words[0] + " " + m.Words[1] + "\n",
+			answer:   answer,
+			metadata: m,
+		}, nil
+	}, nil
+}
+
+// letters is the set of a to z, whose order upstream draws by.
+type letters struct {
+	set  *python.Set[python.Char]
+	list []python.Char
+}
+
+func newLetters() letters {
+	set := python.NewSet[python.Char]()
+	for c := python.Char('a'); c <= 'z'; c++ {
+		set.Add(c)
+	}
+	return letters{set, set.List()}
+}
+
+// pair is upstream's _generate_inputs: an isomorphic pair of strings one character short of the length; if it is to be
+// unsolvable, a letter of the first is put in once more, against another letter than it stands against elsewhere.
+func (l letters) pair(r *python.Random, length int, solvable bool) (string, string) {
+	s, t := make([]byte, 0, length), make([]byte, 0, length)
+	var mapping ['z' + 1]byte
+	var mapped []byte // the letters that have a mapping, in the order of their first use
+	used := python.NewSet[python.Char]()
+	for range length - 1 {
+		from := byte(python.Choice(r, l.list))
+		if mapping[from] == 0 {
+			unused := l.set.Difference(used)
+			to := unused.At(r.Below(unused.Len()))
+			mapping[from] = byte(to)
+			mapped = append(mapped, from)
+			used.Add(to)
+		}
+		s, t = append(s, from), append(t, mapping[from])
+	}
+	if !solvable {
+		from := python.Choice(r, mapped)
+		others := l.set.Difference(python.NewSet(python.Char(mapping[from])))
+		conflict := others.At(r.Below(others.Len()))
+		at := r.RandInt(0, len(s))
+		s, t = slices.Insert(s, at, from), slices.Insert(t, at, byte(conflict))
+	}
+	return string(s), string(t)
+}
+
+// isomorphic is upstream's _check_isomorphic for strings of lower-case letters of one length.
+func isomorphic(s, t string) bool {
+	var to, from ['z' + 1]byte
+	for i := range len(s) {
+		a, b := s[i], t[i]
+		if to[a] != 0 && to[a] != b || from[b] != 0 && from[b] != a {
+			return false
+		}
+		to[a], from[b] = b, a
+	}
+	return true
+}

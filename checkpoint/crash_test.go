@@ -14,13 +14,39 @@ import (
 	"github.com/grouper-rl/grouper/verify"
 )
 
-// runOn opens a run directory on a disk and lets a program go on until nothing is left or the disk fails.
-func runOn(ctx context.Context, p testrun.Program, dir string, d checkpoint.Disk) error {
+// runOn opens a run directory on a disk and lets a program go on until nothing is left or the disk fails. It returns what the
+// run says has been recorded.
+func runOn(ctx context.Context, p testrun.Program, dir string, d checkpoint.Disk) (checkpoint.History, error) {
 	r, err := checkpoint.OpenOn(dir, d, func() time.Time { return time.Unix(1_000_000_000+int64(p.Host), 0) })
 	if err != nil {
-		return err
+		return checkpoint.History{}, err
 	}
-	return errors.Join(p.Run(ctx, r), r.Close())
+	err = p.Run(ctx, r)
+	return r.History(), errors.Join(err, r.Close())
+}
+
+// kept checks that what a run said it had recorded is on the disk and whole.
+func kept(t *testing.T, dir string, said checkpoint.History) {
+	t.Helper()
+	if len(said.Segments) == 0 {
+		return
+	}
+	rec, err := checkpoint.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := rec.History
+	if len(h.Updates) < len(said.Updates) || len(h.Evaluations) < len(said.Evaluations) || len(h.Checkpoints) < len(said.Checkpoints) {
+		t.Fatalf("%d updates, %d evaluations, %d checkpoints are left of %d, %d, %d", len(h.Updates), len(h.Evaluations), len(h.Checkpoints),
+			len(said.Updates), len(said.Evaluations), len(said.Checkpoints))
+	}
+	for _, c := range h.Checkpoints {
+		s, _, err := checkpoint.OpenState(filepath.Join(dir, c.Path), c.Manifest)
+		if err != nil {
+			t.Fatalf("%s does not load: %v", c.Path, err)
+		}
+		_ = s.Close()
+	}
 }
 
 // verified is the logical digest of a run that must hold.
@@ -45,7 +71,7 @@ func uninterrupted(t *testing.T) (digest string, ops int) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	d := newFaulty(0, false)
-	if err := runOn(t.Context(), program, dir, d); err != nil {
+	if _, err := runOn(t.Context(), program, dir, d); err != nil {
 		t.Fatal(err)
 	}
 	return verified(t, dir), d.ops
@@ -61,19 +87,22 @@ func stride() int {
 // A user whose machine goes down at any moment loses the work since the last checkpoint and nothing else: what is recorded in
 // the end is what would have been recorded without the crash.
 func TestCrashAtEveryOperation(t *testing.T) {
+	t.Parallel()
 	want, ops := uninterrupted(t)
 	for k := 1; k <= ops; k += stride() {
 		dir := filepath.Join(t.TempDir(), "run")
 		d := newFaulty(k, true)
-		if err := runOn(t.Context(), program, dir, d); !errors.Is(err, errCrash) {
+		said, err := runOn(t.Context(), program, dir, d)
+		if !errors.Is(err, errCrash) {
 			t.Fatalf("operation %d: %v", k, err)
 		}
-		if k%2 == 0 {
+		if k%3 > 0 {
 			d.lose() // the machine went down; otherwise only the process
 		}
+		kept(t, dir, said)
 		again := program
 		again.Host = float64(k)
-		if err := runOn(t.Context(), again, dir, newFaulty(0, false)); err != nil {
+		if _, err := runOn(t.Context(), again, dir, newFaulty(0, false)); err != nil {
 			t.Fatalf("going on after a crash at operation %d: %v", k, err)
 		}
 		if got := verified(t, dir); got != want {
@@ -85,6 +114,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 
 // Crashes during recovery, and again and again, must not add up to a loss.
 func TestCrashManyTimes(t *testing.T) {
+	t.Parallel()
 	want, ops := uninterrupted(t)
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -94,7 +124,7 @@ func TestCrashManyTimes(t *testing.T) {
 			p := program
 			p.Host = float64(crashes)
 			d := newFaulty(1+rng.IntN(ops), true)
-			err := runOn(t.Context(), p, dir, d)
+			_, err := runOn(t.Context(), p, dir, d)
 			if err == nil {
 				break
 			}
@@ -112,35 +142,56 @@ func TestCrashManyTimes(t *testing.T) {
 
 // A full disk at any moment must leave a record that holds, say how to go on, and let the run go on once there is space.
 func TestFullDiskAtEveryOperation(t *testing.T) {
+	t.Parallel()
 	want, ops := uninterrupted(t)
 	for k := 1; k <= ops; k += stride() {
 		dir := filepath.Join(t.TempDir(), "run")
-		err := runOn(t.Context(), program, dir, newFaulty(k, false))
+		said, err := runOn(t.Context(), program, dir, newFaulty(k, false))
 		if err == nil {
 			continue // removing and cutting off need no space
 		}
 		if !errors.Is(err, errFull) {
 			t.Fatalf("operation %d: %v", k, err)
 		}
-		began := false
-		if rec, err := checkpoint.Read(dir); err == nil {
-			began = len(rec.History.Segments) > 0
-			for _, c := range rec.History.Checkpoints {
-				s, _, err := checkpoint.OpenState(filepath.Join(dir, c.Path), c.Manifest)
-				if err != nil {
-					t.Fatalf("operation %d: checkpoint %s does not load: %v", k, c.Path, err)
-				}
-				_ = s.Close()
-			}
-		}
-		if began && !strings.Contains(err.Error(), "open the run again") {
+		kept(t, dir, said)
+		if len(said.Segments) > 0 && !strings.Contains(err.Error(), "open the run again") {
 			t.Fatalf("operation %d: the error does not say how to go on: %v", k, err)
 		}
-		if err := runOn(t.Context(), program, dir, newFaulty(0, false)); err != nil {
+		if _, err := runOn(t.Context(), program, dir, newFaulty(0, false)); err != nil {
 			t.Fatalf("going on after a full disk at operation %d: %v", k, err)
 		}
 		if got := verified(t, dir); got != want {
 			t.Fatalf("after a full disk at operation %d the logical digest is %s, want %s", k, got, want)
 		}
 	}
+}
+
+// A program that tries again after a failed write, without opening the run again, must not leave a broken record behind.
+func TestGoOnAfterOneFailure(t *testing.T) {
+	t.Parallel()
+	want, ops := uninterrupted(t)
+	stubborn := program
+	stubborn.Tries = 2
+	refused := 0
+	for k := 1; k <= ops; k += stride() {
+		dir := filepath.Join(t.TempDir(), "run")
+		d := newFaulty(k, false)
+		d.once = true
+		if _, err := runOn(t.Context(), stubborn, dir, d); err != nil {
+			if !errors.Is(err, errFull) {
+				t.Fatalf("operation %d: %v", k, err)
+			}
+			refused++ // to open, or to go on when nobody knew what was on the disk
+			if _, err := runOn(t.Context(), program, dir, newFaulty(0, false)); err != nil {
+				t.Fatalf("after a failure at operation %d: %v", k, err)
+			}
+		}
+		if got := verified(t, dir); got != want {
+			t.Fatalf("after a failure at operation %d the logical digest is %s, want %s", k, got, want)
+		}
+	}
+	if refused == 0 {
+		t.Error("no run refused to go on: a failed sync of the ledger must be final")
+	}
+	t.Logf("%d failures, %d final", ops, refused)
 }

@@ -23,6 +23,7 @@ type faulty struct {
 	checkpoint.OSDisk
 	failAt int // the operation that fails, from 1; 0: none
 	crash  bool
+	once   bool // only that one fails
 	rng    *rand.Rand
 
 	ops     int
@@ -31,9 +32,12 @@ type faulty struct {
 	synced  map[string]int64
 }
 
+// name is an entry of a folder that a crash can take back.
 type name struct {
-	dir  string
-	undo func() error
+	path   string // where it is now
+	from   string // where it was before a rename; "": nowhere
+	old    []byte // what it replaced
+	oldErr error
 }
 
 func newFaulty(failAt int, crash bool) *faulty {
@@ -43,7 +47,7 @@ func newFaulty(failAt int, crash bool) *faulty {
 // step counts an operation and says whether it happens.
 func (d *faulty) step() error {
 	d.ops++
-	if d.failAt == 0 || d.ops < d.failAt {
+	if d.failAt == 0 || d.ops < d.failAt || d.once && d.ops > d.failAt {
 		return nil
 	}
 	if d.crash {
@@ -60,7 +64,7 @@ func (d *faulty) Create(path string) (checkpoint.DiskFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.names = append(d.names, name{filepath.Dir(path), func() error { return os.Remove(path) }})
+	d.names = append(d.names, name{path: path})
 	d.written[path], d.synced[path] = 0, 0
 	return &faultyFile{d, path, f}, nil
 }
@@ -74,7 +78,7 @@ func (d *faulty) Append(path string) (checkpoint.DiskFile, error) {
 	if err == nil {
 		size = info.Size()
 	} else {
-		d.names = append(d.names, name{filepath.Dir(path), func() error { return os.Remove(path) }})
+		d.names = append(d.names, name{path: path})
 	}
 	f, err := d.OSDisk.Append(path)
 	if err != nil {
@@ -101,24 +105,25 @@ func (d *faulty) Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	d.names = append(d.names, name{filepath.Dir(to), func() error {
-		err := os.Rename(to, from)
-		if err == nil && oldErr == nil {
-			err = os.WriteFile(to, old, 0o644)
-		}
-		d.move(to, from)
-		return err
-	}})
 	d.move(from, to)
+	d.names = append(d.names, name{to, from, old, oldErr})
 	return nil
 }
 
 func (d *faulty) move(from, to string) {
+	moved := func(path string) (string, bool) {
+		if path == from || strings.HasPrefix(path, from+"/") {
+			return to + strings.TrimPrefix(path, from), true
+		}
+		return path, false
+	}
+	for i := range d.names {
+		d.names[i].path, _ = moved(d.names[i].path)
+	}
 	for _, sizes := range []map[string]int64{d.written, d.synced} {
 		for path, size := range sizes {
-			if path == from || strings.HasPrefix(path, from+"/") {
-				delete(sizes, path)
-				sizes[to+strings.TrimPrefix(path, from)] = size
+			if path, ok := moved(path); ok {
+				sizes[path] = size
 			}
 		}
 	}
@@ -131,7 +136,7 @@ func (d *faulty) Mkdir(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	d.names = append(d.names, name{filepath.Dir(path), func() error { return os.RemoveAll(path) }})
+	d.names = append(d.names, name{path: path})
 	return d.OSDisk.Mkdir(path)
 }
 
@@ -152,7 +157,7 @@ func (d *faulty) SyncDir(path string) error {
 	if err := d.step(); err != nil {
 		return err
 	}
-	d.names = slices.DeleteFunc(d.names, func(n name) bool { return n.dir == path })
+	d.names = slices.DeleteFunc(d.names, func(n name) bool { return filepath.Dir(n.path) == path })
 	return nil
 }
 
@@ -164,12 +169,21 @@ func (d *faulty) lose() {
 			_ = os.Truncate(path, keep)
 		}
 	}
-	for _, n := range slices.Backward(d.names) {
-		if d.rng.IntN(4) > 0 {
-			_ = n.undo() // the file may be gone with its folder
+	for len(d.names) > 0 {
+		n := d.names[len(d.names)-1]
+		d.names = d.names[:len(d.names)-1]
+		switch {
+		case d.rng.IntN(4) == 0: // it reached the disk all the same
+		case n.from == "":
+			_ = os.RemoveAll(n.path)
+		default:
+			_ = os.Rename(n.path, n.from) // it may be gone with its folder
+			d.move(n.path, n.from)
+			if n.oldErr == nil {
+				_ = os.WriteFile(n.path, n.old, 0o644)
+			}
 		}
 	}
-	d.names = nil
 }
 
 type faultyFile struct {

@@ -22,6 +22,7 @@ type Program struct {
 	Seed    int64   // another seed gives another run
 	Host    float64 // what the clock shows; differs between openings
 	Extra   bool    // one more checkpoint, after update 1
+	Tries   int     // how often a failed write is tried; 0: once
 }
 
 var seeds = []int64{17, 43, 101}
@@ -97,7 +98,7 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 		if done, err = w.restore(state); err != nil {
 			return err
 		}
-	} else if err := r.SaveCheckpoint(ctx, w.state(0)); err != nil {
+	} else if err := p.try(func() error { return r.SaveCheckpoint(ctx, w.state(0)) }); err != nil {
 		return err
 	}
 	if err := p.evaluate(ctx, r, bank.Validation, w, done); err != nil {
@@ -108,7 +109,7 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 			return err
 		}
 		if u%p.Every == 0 || p.Extra && u == 1 {
-			if err := r.SaveCheckpoint(ctx, w.state(u)); err != nil {
+			if err := p.try(func() error { return r.SaveCheckpoint(ctx, w.state(u)) }); err != nil {
 				return err
 			}
 		}
@@ -116,7 +117,7 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 			return err
 		}
 	}
-	return r.Finish(ctx)
+	return p.try(func() error { return r.Finish(ctx) })
 }
 
 func (p Program) update(ctx context.Context, r *checkpoint.Run, train []envs.Task, w *weights, u int) error {
@@ -138,7 +139,7 @@ func (p Program) update(ctx context.Context, r *checkpoint.Run, train []envs.Tas
 	}
 	event.Metrics = json.RawMessage(fmt.Sprintf(`{"loss":%v}`, float64(w[0])/7))
 	event.Timing = json.RawMessage(fmt.Sprintf(`{"seconds":%v}`, p.Host))
-	return r.RecordUpdate(ctx, event, lines)
+	return p.try(func() error { return r.RecordUpdate(ctx, event, lines) })
 }
 
 func (p Program) evaluate(ctx context.Context, r *checkpoint.Run, tasks []envs.Task, w *weights, u int) error {
@@ -164,7 +165,17 @@ func (p Program) evaluate(ctx context.Context, r *checkpoint.Run, tasks []envs.T
 	}
 	e.Update, e.WeightsHash, e.Sampling = u, w.digest(), json.RawMessage(`{"temperature":1}`)
 	e.Host = json.RawMessage(fmt.Sprintf(`{"seconds":%v}`, p.Host))
-	_, err = r.RecordEvaluation(ctx, e, lines)
+	return p.try(func() error {
+		_, err := r.RecordEvaluation(ctx, e, lines)
+		return err
+	})
+}
+
+func (p Program) try(write func() error) error {
+	err := write()
+	for n := 1; err != nil && n < p.Tries; n++ {
+		err = write()
+	}
 	return err
 }
 

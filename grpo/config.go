@@ -33,7 +33,7 @@ const (
 // may grow).
 type Config struct {
 	Seed           int64       `json:"seed"`             // names all randomness of the run
-	Updates        int         `json:"updates"`          // optimizer updates in all
+	Updates        int         `json:"-"`                // optimizer updates in all: a budget, recorded apart, that may grow
 	TasksPerUpdate int         `json:"tasks_per_update"` // groups in a batch
 	GroupSize      int         `json:"group_size"`       // completions of each task, at least 2
 	Advantage      Advantage   `json:"advantage"`

@@ -1,0 +1,411 @@
+package grpo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/grouper-rl/grouper/backend"
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/eval"
+	"github.com/grouper-rl/grouper/internal/testbackend"
+	"github.com/grouper-rl/grouper/optim"
+	"github.com/grouper-rl/grouper/rollout"
+	"github.com/grouper-rl/grouper/rollout/local"
+	"github.com/grouper-rl/grouper/verify"
+)
+
+// letters is a tokenizer of ten letters; token 10 ends a completion.
+type letters struct{}
+
+const alphabet = "abcdefghij"
+
+func (letters) Encode(text string) ([]int32, error) {
+	var out []int32
+	for _, c := range text {
+		i := strings.IndexRune(alphabet, c)
+		if i < 0 {
+			return nil, fmt.Errorf("no token for %q", c)
+		}
+		out = append(out, int32(i))
+	}
+	return out, nil
+}
+
+func (letters) Decode(tokens []int32) (string, error) {
+	var b strings.Builder
+	for _, t := range tokens {
+		b.WriteString((alphabet + "$")[t : t+1])
+	}
+	return b.String(), nil
+}
+
+// echo rewards a finished completion that is the task's question.
+type echo struct{}
+
+func (echo) Grade(_ context.Context, task envs.Task, reply envs.Reply) (envs.Score, error) {
+	if reply.Finished && reply.Text == task.Answer {
+		return envs.Score{Reward: 1, Value: 1, Labels: []string{envs.Correct}}, nil
+	}
+	return envs.Score{Labels: []string{envs.Wrong}}, nil
+}
+
+// setup is a small run: to answer a letter with itself.
+type setup struct {
+	cfg   Config
+	opt   optim.Optimizer
+	lr    float64
+	dtype dtypes.DType
+}
+
+func small() setup {
+	return setup{
+		cfg: Config{Seed: 7, Updates: 6, TasksPerUpdate: 3, GroupSize: 4, Bucket: 4, SaveEvery: 2,
+			Objective: Objective{ClipLow: .2, ClipHigh: .28}},
+		opt: optim.AdamW{Beta1: .9, Beta2: .98, WeightDecay: .1}, lr: .02, dtype: dtypes.Float32,
+	}
+}
+
+func letterBank(t testing.TB, train, validation int) *envs.Bank {
+	t.Helper()
+	var tasks []envs.Task
+	for i := range train + validation {
+		q := alphabet[i : i+1]
+		tasks = append(tasks, envs.Task{ID: "letter/" + q, Question: q, Answer: q, Key: q})
+	}
+	bank, err := envs.FromTasks(envs.Origin{Name: "letters"}, tasks[:train], tasks[train:], nil)
+	require.NoError(t, err)
+	return bank
+}
+
+// open makes the trainer of a run; dir "" records nothing.
+func (s setup) open(t testing.TB, b *backend.Backend, dir string) (*Trainer, error) {
+	t.Helper()
+	d := tinyDecoder(t, s.dtype)
+	w, err := d.Init(5)
+	require.NoError(t, err)
+	engine, err := local.New(b, d, local.Options{})
+	require.NoError(t, err)
+	t.Cleanup(engine.Close)
+	bank := letterBank(t, 5, 2)
+	sampler := rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}}, Grader: echo{},
+		Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 3, Stop: []int32{10}}}
+	parts := Parts{Backend: b, Policy: d, Weights: w, Optimizer: s.opt, Schedule: optim.Constant(s.lr), Bank: bank, Sampler: sampler,
+		Evaluator: &eval.Evaluator{Sampler: sampler, Tasks: bank.Validation, Seeds: []int64{17, 43}}}
+	if dir != "" {
+		run, err := checkpoint.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { run.Close() })
+		parts.Run = run
+	}
+	trainer, err := New(t.Context(), s.cfg, parts)
+	if err != nil && parts.Run != nil {
+		require.NoError(t, parts.Run.Close())
+	}
+	return trainer, err
+}
+
+// train runs to the end, or leaves the loop after a number of iterations.
+func (s setup) train(t testing.TB, b *backend.Backend, dir string, iterations int) (seen []*Update) {
+	t.Helper()
+	trainer, err := s.open(t, b, dir)
+	require.NoError(t, err)
+	defer trainer.Close()
+	defer func() {
+		if trainer.parts.Run != nil {
+			require.NoError(t, trainer.parts.Run.Close())
+		}
+	}()
+	for u, err := range trainer.Updates(t.Context()) {
+		require.NoError(t, err)
+		seen = append(seen, u)
+		if len(seen) == iterations {
+			break
+		}
+	}
+	return seen
+}
+
+func digest(t testing.TB, dir string) string {
+	t.Helper()
+	report, err := verify.Run(t.Context(), dir, verify.Options{Grader: func(checkpoint.Grader) (envs.Grader, error) { return echo{}, nil }})
+	require.NoError(t, err)
+	require.Empty(t, report.Findings)
+	return report.Digest
+}
+
+// firstLetter rewards the right first letter, whatever follows.
+type firstLetter struct{ echo }
+
+func (firstLetter) Grade(_ context.Context, task envs.Task, reply envs.Reply) (envs.Score, error) {
+	if strings.HasPrefix(reply.Text, task.Answer) {
+		return envs.Score{Reward: 1, Value: 1}, nil
+	}
+	return envs.Score{}, nil
+}
+
+// A policy must really learn: from 1 in 11 by chance to most completions right. Seed 7, 60 updates of 5 tasks × 32
+// completions, threshold 0.9 on the training reward.
+func TestLearnsToAnswer(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+		s := small()
+		s.cfg.Updates, s.cfg.GroupSize, s.cfg.TasksPerUpdate, s.cfg.SaveEvery = 60, 32, 5, 60
+		trainer, err := s.open(t, b, "")
+		require.NoError(t, err)
+		defer trainer.Close()
+		trainer.parts.Sampler.Grader, trainer.parts.Evaluator = firstLetter{}, nil
+		var rewards []float64
+		for u, err := range trainer.Updates(t.Context()) {
+			require.NoError(t, err)
+			rewards = append(rewards, u.Metrics.RewardMean)
+			require.Less(t, u.Metrics.EngineGapMax, 1e-3, "engine and training agree on log-probs")
+			require.InDelta(t, 1, u.Metrics.RatioMean, 1e-3)
+		}
+		t.Logf("reward %.3f to %.3f", rewards[0], rewards[59])
+		require.Less(t, rewards[0], .3)
+		require.Greater(t, rewards[59], .9)
+	})
+}
+
+// Whoever stops a run, at whatever update, must be able to finish it to the same content as if it had never stopped.
+func TestResumeIsExact(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+		variants := map[string]func(*setup){
+			"adamw": func(*setup) {},
+			"sgd with momentum, micro-batches, bfloat16 weights": func(s *setup) {
+				s.opt, s.lr, s.cfg.MicroBatch, s.dtype = optim.SGD{Momentum: .9}, .5, 2, dtypes.BFloat16
+			},
+		}
+		for name, change := range variants {
+			s := small()
+			change(&s)
+			whole := t.TempDir()
+			s.train(t, b, whole, -1)
+			want := digest(t, whole)
+			broken := t.TempDir()
+			for n := range 6 {
+				s.train(t, b, broken, 1+n%2)
+			}
+			s.train(t, b, broken, -1)
+			require.Equal(t, want, digest(t, broken), name)
+			require.Empty(t, s.train(t, b, broken, -1), "nothing is left to do")
+			require.Equal(t, want, digest(t, broken), name)
+		}
+	})
+}
+
+// A finished run can be given a larger budget; other changed settings are refused by name.
+func TestOtherSettings(t *testing.T) {
+	b := testbackend.Go(t)
+	dir := t.TempDir()
+	s := small()
+	s.cfg.Updates = 2
+	s.train(t, b, dir, -1)
+
+	for name, change := range map[string]func(*setup){
+		"settings.config.objective.clip_low": func(s *setup) { s.cfg.Objective.ClipLow = .1 },
+		"settings.learning_rate":             func(s *setup) { s.lr = .3 },
+		"settings.optimizer":                 func(s *setup) { s.opt = optim.SGD{} },
+		"seed":                               func(s *setup) { s.cfg.Seed = 8 },
+	} {
+		other := small()
+		change(&other)
+		_, err := other.open(t, b, dir)
+		require.ErrorIs(t, err, checkpoint.ErrOtherConfiguration, name)
+		require.ErrorContains(t, err, name)
+	}
+
+	whole := t.TempDir()
+	small().train(t, b, whole, -1)
+	small().train(t, b, dir, -1)
+	require.Equal(t, digest(t, whole), digest(t, dir))
+}
+
+// childEnv marks the process that a kill test starts and kills.
+const childEnv = "GROUPER_TEST_KILLED_RUN"
+
+// TestKilledRun is not a test of its own: it is the process that the next one kills.
+func TestKilledRun(t *testing.T) {
+	dir := os.Getenv(childEnv)
+	if dir == "" {
+		t.Skip("runs as the child of TestKillAndResume")
+	}
+	small().train(t, testbackend.Go(t), dir, -1)
+}
+
+// Power may fail at any instant. A process is killed (SIGKILL) at eight seeded points: after a seeded number of changes to the run
+// directory and a seeded pause. The run is then finished, and must be what an undisturbed one is.
+func TestKillAndResume(t *testing.T) {
+	whole := t.TempDir()
+	small().train(t, testbackend.Go(t), whole, -1)
+	want := digest(t, whole)
+	killed := 0
+	for point := range 8 {
+		r := rand.New(rand.NewPCG(2026, uint64(point)))
+		dir := t.TempDir()
+		child := exec.Command(os.Args[0], "-test.run=^TestKilledRun$")
+		child.Env = append(os.Environ(), childEnv+"="+dir)
+		var output bytes.Buffer
+		child.Stdout, child.Stderr = &output, &output
+		require.NoError(t, child.Start())
+		done := make(chan error, 1)
+		go func() { done <- child.Wait() }()
+		// 2 + 6 updates and 4 checkpoints and evaluations: about 30 states of the directory.
+		after, pause := 1+r.IntN(28), time.Duration(r.IntN(3000))*time.Microsecond
+		states := map[string]bool{}
+		deadline := time.Now().Add(time.Minute)
+		for len(states) < after && time.Now().Before(deadline) {
+			states[listing(dir)] = true
+			select {
+			case err := <-done:
+				require.NoError(t, err, output.String())
+				done <- nil
+				deadline = time.Now()
+			default:
+			}
+		}
+		time.Sleep(pause)
+		_ = child.Process.Kill()
+		if err := <-done; err != nil {
+			killed++
+		}
+		t.Logf("point %d: %d states, ended by %v", point, len(states), child.ProcessState)
+		small().train(t, testbackend.Go(t), dir, -1)
+		require.Equal(t, want, digest(t, dir), "point %d", point)
+	}
+	require.GreaterOrEqual(t, killed, 6, "most points lie within the run")
+}
+
+// listing is the state of a directory as names and sizes.
+func listing(dir string) string {
+	var b strings.Builder
+	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			if info, err := e.Info(); err == nil {
+				fmt.Fprintf(&b, "%s %d\n", path, info.Size())
+			}
+		}
+		return nil
+	})
+	return b.String()
+}
+
+// Cancelling keeps what is complete: the next trainer goes on from the last complete update, not from the last scheduled checkpoint.
+func TestCancelKeepsWhatIsComplete(t *testing.T) {
+	b := testbackend.Go(t)
+	s := small()
+	dir := t.TempDir()
+	trainer, err := s.open(t, b, dir)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last error
+	for u, err := range trainer.Updates(ctx) {
+		if last = err; err == nil && u.Update == 3 {
+			cancel()
+		}
+	}
+	require.ErrorIs(t, last, context.Canceled)
+	trainer.Close()
+	require.NoError(t, trainer.parts.Run.Close())
+
+	again, err := s.open(t, b, dir)
+	require.NoError(t, err)
+	require.Equal(t, 3, again.Done())
+	again.Close()
+}
+
+// failing is a grader that cannot judge one task.
+type failing struct{ echo }
+
+func (f failing) Grade(ctx context.Context, task envs.Task, reply envs.Reply) (envs.Score, error) {
+	if task.Question == "b" {
+		return envs.Score{}, fmt.Errorf("the scorer is down")
+	}
+	return f.echo.Grade(ctx, task, reply)
+}
+
+// A completion that cannot be graded must stop the run with its task and sample, and leave the run as it was.
+func TestFailingGraderNamesTaskAndSample(t *testing.T) {
+	b := testbackend.Go(t)
+	s := small()
+	s.cfg.TasksPerUpdate = 5
+	dir := t.TempDir()
+	trainer, err := s.open(t, b, dir)
+	require.NoError(t, err)
+	trainer.parts.Sampler.Grader = failing{}
+	_, err = trainer.Step(t.Context()) // the evaluation of update 0
+	require.NoError(t, err)
+	_, err = trainer.Step(t.Context())
+	require.ErrorContains(t, err, `task "letter/b", sample 0: the scorer is down`)
+	trainer.parts.Sampler.Grader = echo{}
+	_, err = trainer.Step(t.Context())
+	require.NoError(t, err, "the trainer can go on")
+}
+
+// Settings that cannot work are refused before anything is computed, by the name of the field.
+func TestRefusedSettings(t *testing.T) {
+	for field, change := range map[string]func(*Config){
+		"GroupSize":      func(c *Config) { c.GroupSize = 1 },
+		"TasksPerUpdate": func(c *Config) { c.TasksPerUpdate = 0 },
+		"MicroBatch":     func(c *Config) { c.MicroBatch = 5 },
+		"OldLogProbs":    func(c *Config) { c.OldLogProbs = "recomputed" },
+		"EvaluateEvery":  func(c *Config) { c.EvaluateEvery = 3 },
+		"Compute":        func(c *Config) { c.Compute = "float16" },
+		"Updates":        func(c *Config) { c.Updates = -1 },
+	} {
+		s := small()
+		change(&s.cfg)
+		_, err := s.open(t, testbackend.Go(t), "")
+		require.ErrorContains(t, err, field)
+	}
+}
+
+// A small bank gives a task more than once in an update; its completions must still be different ones.
+func TestTasksRepeatedInAnUpdateHaveOtherSeeds(t *testing.T) {
+	s := small()
+	s.cfg.TasksPerUpdate = 7 // of 5
+	trainer, err := s.open(t, testbackend.Go(t), "")
+	require.NoError(t, err)
+	seeds := map[rollout.Seed]bool{}
+	for _, job := range trainer.jobs() {
+		for _, seed := range job.Seeds {
+			require.False(t, seeds[seed])
+			seeds[seed] = true
+		}
+	}
+}
+
+// Every epoch visits each task once, in another order; the order depends on the seed alone.
+func TestOrder(t *testing.T) {
+	bank := letterBank(t, 8, 1)
+	o := order{seed: 1, tasks: bank.Train, epoch: -1}
+	var epochs []string
+	for e := range 3 {
+		ids := map[string]bool{}
+		list := ""
+		for i := range 8 {
+			task := o.task(8*e + i)
+			ids[task.ID] = true
+			list += task.Question
+		}
+		require.Len(t, ids, 8)
+		require.NotContains(t, epochs, list)
+		epochs = append(epochs, list)
+	}
+	again := order{seed: 1, tasks: bank.Train, epoch: -1}
+	require.Equal(t, epochs[2][3:4], again.task(19).Question)
+}

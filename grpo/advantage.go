@@ -1,6 +1,7 @@
 package grpo
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 )
@@ -59,6 +60,12 @@ func (a Advantage) withDefaults() Advantage {
 	setDefault(&a.TokenLevel, Broadcast)
 	setDefault(&a.Gamma, 1)
 	return a
+}
+
+// MarshalJSON writes the settings with the values that stand for 0, so that a record says what acted.
+func (a Advantage) MarshalJSON() ([]byte, error) {
+	type plain Advantage
+	return json.Marshal(plain(a.withDefaults()))
 }
 
 // Validate names the first setting that cannot be used, its value and what is allowed.

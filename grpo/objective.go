@@ -1,6 +1,7 @@
 package grpo
 
 import (
+	"encoding/json"
 	"math"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -61,6 +62,12 @@ func (o Objective) withDefaults() Objective {
 	setDefault(&o.Aggregation, SeqMeanTokenMean)
 	setDefault(&o.KL.Estimator, K3)
 	return o
+}
+
+// MarshalJSON writes the settings with the values that stand for 0, so that a record says what acted.
+func (o Objective) MarshalJSON() ([]byte, error) {
+	type plain Objective
+	return json.Marshal(plain(o.withDefaults()))
 }
 
 // Validate names the first setting that cannot be used, its value and what is allowed.

@@ -23,6 +23,10 @@ type Program struct {
 	Host    float64 // what the clock shows; differs between openings
 	Extra   bool    // one more checkpoint, after update 1
 	Tries   int     // how often a failed write is tried; 0: once
+
+	// Where the tasks come from, eight or more to train on, and what scores answers; nil: Bank and an echo of the answer.
+	Tasks *envs.Bank
+	Env   envs.Env
 }
 
 var seeds = []int64{17, 43, 101}
@@ -54,9 +58,23 @@ func Grader(g checkpoint.Grader) (envs.Grader, error) {
 	return envs.CompletedAnswer{Env: echo{}}, nil
 }
 
+func (p Program) bank() (*envs.Bank, error) {
+	if p.Tasks != nil {
+		return p.Tasks, nil
+	}
+	return Bank()
+}
+
+func (p Program) grader() envs.Grader {
+	if p.Env != nil {
+		return envs.CompletedAnswer{Env: p.Env}
+	}
+	return envs.CompletedAnswer{Env: echo{}}
+}
+
 // Identity is the run's identity.
 func (p Program) Identity() (checkpoint.Identity, error) {
-	bank, err := Bank()
+	bank, err := p.bank()
 	if err != nil {
 		return checkpoint.Identity{}, err
 	}
@@ -71,7 +89,7 @@ func (p Program) Identity() (checkpoint.Identity, error) {
 		Changeable: []string{"updates"},
 		Seed:       p.Seed,
 		Plan:       plan,
-		Grader:     checkpoint.Grader{Source: bank.Manifest.Source.Name},
+		Grader:     checkpoint.Grader{Source: bank.Manifest.Source.Name, Config: bank.Manifest.Source.Config},
 		Digests:    map[string]string{"weights": base().digest()},
 		Versions:   map[string]string{"program": "1"},
 		Host:       map[string]any{"clock": p.Host},
@@ -85,7 +103,7 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 	if err != nil {
 		return err
 	}
-	bank, err := Bank()
+	bank, err := p.bank()
 	if err != nil {
 		return err
 	}
@@ -127,7 +145,7 @@ func (p Program) update(ctx context.Context, r *checkpoint.Run, train []envs.Tas
 		task := train[(2*u+i)%len(train)]
 		event.Tasks = append(event.Tasks, task.ID)
 		for sample := range 3 {
-			l, err := w.line(ctx, task, sample, p.Seed, u-1)
+			l, err := p.line(ctx, w, task, sample, p.Seed, u-1)
 			if err != nil {
 				return err
 			}
@@ -152,7 +170,7 @@ func (p Program) evaluate(ctx context.Context, r *checkpoint.Run, tasks []envs.T
 	for _, task := range tasks {
 		ids = append(ids, task.ID)
 		for sample, seed := range seeds {
-			l, err := w.line(ctx, task, sample, seed, u)
+			l, err := p.line(ctx, w, task, sample, seed, u)
 			if err != nil {
 				return err
 			}
@@ -237,7 +255,7 @@ func (w *weights) restore(s *checkpoint.State) (int, error) {
 }
 
 // line is a completion of a task, graded.
-func (w *weights) line(ctx context.Context, task envs.Task, sample int, seed int64, update int) (checkpoint.Line, error) {
+func (p Program) line(ctx context.Context, w *weights, task envs.Task, sample int, seed int64, update int) (checkpoint.Line, error) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%x %s %d %d", *w, task.ID, sample, seed))
 	rng := rand.New(rand.NewChaCha8(key))
 	answer, finish := task.Answer, "stop"
@@ -251,7 +269,7 @@ func (w *weights) line(ctx context.Context, task envs.Task, sample int, seed int
 	if rng.IntN(7) == 0 {
 		text = "no idea & <nothing>"
 	}
-	score, err := envs.CompletedAnswer{Env: echo{}}.Grade(ctx, task, envs.Reply{Text: text, Finished: finish == "stop"})
+	score, err := p.grader().Grade(ctx, task, envs.Reply{Text: text, Finished: finish == "stop"})
 	if err != nil {
 		return checkpoint.Line{}, err
 	}

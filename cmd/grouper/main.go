@@ -1,0 +1,36 @@
+// Command grouper works on run directories, finished or running.
+//
+//	grouper verify DIR    check every hash, reward and figure of a run
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/alecthomas/kong"
+)
+
+type cli struct {
+	Verify verifyCommand `cmd:"" help:"Check every hash, reward and figure of a run directory, without a backend."`
+}
+
+// errSaid ends the program with status 1 when everything has been said.
+var errSaid = errors.New("failed")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var c cli
+	parsed := kong.Parse(&c, kong.Name("grouper"), kong.Description("Works on Grouper's run directories."), kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))
+	if err := parsed.Run(); err != nil {
+		if !errors.Is(err, errSaid) {
+			fmt.Fprintln(os.Stderr, "grouper:", err)
+		}
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/envs/reasoninggym"
+	"github.com/grouper-rl/grouper/internal/testrun"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"grouper": main})
+}
+
+// TestScripts runs the command as a user does, on run directories that the Setup has written: caesar, of a reasoning-gym
+// dataset, and echo, of an environment that the command does not know.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			ctx := context.Background()
+			tasks, err := reasoninggym.New("caesar_cipher", reasoninggym.Config{"min_words": 5, "max_words": 12})
+			if err != nil {
+				return err
+			}
+			bank, err := envs.Freeze(ctx, tasks, envs.Split{Train: 10, Validation: 4, DistinctBy: "clear_text"})
+			if err != nil {
+				return err
+			}
+			runs := map[string]testrun.Program{
+				"caesar": {Updates: 3, Every: 2, Seed: 1, Tasks: bank, Env: tasks},
+				"echo":   {Updates: 1, Every: 1, Seed: 1},
+			}
+			for name, p := range runs {
+				r, err := checkpoint.Open(filepath.Join(env.WorkDir, name))
+				if err != nil {
+					return err
+				}
+				if err := p.Run(ctx, r); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				if err := r.Close(); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}

@@ -288,13 +288,25 @@ func (l *learner) zeros() []*tensors.Tensor {
 	return ts
 }
 
-// completions builds the graph of the log-probs and entropies [B,C] of the completion tokens, given prompts, padding and
-// completions. Masters are cast to the dtype of the computation here, so that gradients arrive in float32.
-func (l *learner) completions(masters, in []*graph.Node) (logp, entropy *graph.Node) {
+// vars are the weights as the policy computes with them: the stored ones, in the dtype of the computation. The casts are in the
+// graph and gradients pass them in float32.
+func (l *learner) vars(masters []*graph.Node) policy.Vars {
+	compute := l.cfg.computeDType()
 	vars := make(policy.Vars, len(masters))
 	for i, m := range masters {
-		vars[i] = graph.ConvertDType(m, l.cfg.computeDType())
+		if stored := l.params[i].Shape.DType; compute == dtypes.Float32 && stored != dtypes.Float32 {
+			rounded := graph.ConvertDType(graph.ConvertDType(m, stored), dtypes.Float32)
+			m = graph.Add(m, graph.StopGradient(graph.Sub(rounded, m))) // its gradient is m's: not rounded
+		}
+		vars[i] = graph.ConvertDType(m, compute)
 	}
+	return vars
+}
+
+// completions builds the graph of the log-probs and entropies [B,C] of the completion tokens, given prompts, padding and
+// completions.
+func (l *learner) completions(masters, in []*graph.Node) (logp, entropy *graph.Node) {
+	vars := l.vars(masters)
 	completions := in[2]
 	width := completions.Shape().Dim(1)
 	hidden := policy.CompletionHidden(l.policy, vars, policy.Groups{

@@ -41,7 +41,7 @@ func testGoldenLoss(t *testing.T, c goldenObjective) {
 	nearRows(t, "ratio", want.Ratio, obj.withDefaults().ratios(difference(c.Inputs.New, denominator, s.Mask), s.Mask), tolerance64)
 
 	batch := lossBatch{obj: obj, signal: s, new: c.Inputs.New, old: old}
-	if config.KL.Coef != 0 {
+	if want.KLLoss != nil {
 		batch.ref = c.Inputs.Ref
 	}
 	if want.Entropy != nil {
@@ -281,7 +281,7 @@ func testGoldenLogits(t *testing.T, c goldenObjective) {
 		if old != nil {
 			all = append(all, matrix(old))
 		}
-		if config.KL.Coef != 0 {
+		if want.KLLoss != nil {
 			all = append(all, matrix(in.Ref))
 		}
 		return all
@@ -295,7 +295,7 @@ func testGoldenLogits(t *testing.T, c goldenObjective) {
 				if old != nil {
 					inputs.Old, rest = rest[0], rest[1:]
 				}
-				if config.KL.Coef != 0 {
+				if want.KLLoss != nil {
 					inputs.Ref = rest[0]
 				}
 				l := obj.Loss(inputs)

@@ -168,10 +168,15 @@ func TestGoldenObjective(t *testing.T) {
 		"advantage": testGoldenAdvantage, "loss": testGoldenLoss, "logits": testGoldenLogits,
 		"shaping": testGoldenShaping, "filter": testGoldenFilter,
 	}
-	ran := map[string]int{}
+	ran, seen := map[string]int{}, map[string]bool{}
 	for _, path := range golden.Glob(t, "grpo/objective/*.json") {
+		data := golden.Read(t, path)
+		if seen[string(data)] { // the repository's selection stands in $GROUPER_GOLDEN too
+			continue
+		}
+		seen[string(data)] = true
 		var c goldenObjective
-		require.NoError(t, json.Unmarshal(golden.Read(t, path), &c), path)
+		require.NoError(t, json.Unmarshal(data, &c), path)
 		require.Contains(t, kinds, c.Kind, path)
 		ran[c.Kind]++
 		t.Run(golden.Name(t, path), func(t *testing.T) { kinds[c.Kind](t, c) })

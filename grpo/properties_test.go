@@ -211,7 +211,7 @@ func TestGradientsByDifferences(t *testing.T) {
 			return moved.run(t, b, dtypes.Float64).loss
 		}
 		left, here, right := at(-h), got.loss, at(h)
-		if math.Abs((right-here)-(here-left)) > 1e-9 {
+		if math.Abs((right-here)-(here-left)) > 1e-10 {
 			rt.Skip("a clip's corner lies between the points")
 		}
 		want := (right - left) / (2 * h)
@@ -256,6 +256,47 @@ func TestScoredNaNIsNotRepaired(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A token that the reference policy finds e^100 times as likely as the policy must cost 10 and pull at nothing; unclamped
+// its exponential overflows, and 0 times that is NaN.
+func TestClampsSurviveOverflow(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+		batch := lossBatch{
+			obj: Objective{ClipLow: 0.2, ClipHigh: 0.28, DualClip: 3, LogClamp: 20, KL: KL{Coef: 1, Estimator: K3Clamped}},
+			new: [][]float64{{-100, -1}}, old: [][]float64{{-1, -100}}, ref: [][]float64{{-1, -100}},
+			signal: Signal{Mask: [][]bool{{true, true}}, Advantages: [][]float64{{1, -1}}, Aggregate: [][]float64{{1, 1}}},
+		}
+		got := batch.run(t, b, dtypes.Float32)
+		nearRows(t, "KL", [][]float64{{10, 10}}, got.klTerms, tolerance32)
+		nearRows(t, "policy loss", [][]float64{{-math.Exp(-20), 3}}, got.terms, tolerance32)
+		require.Equal(t, [][]float64{{0, 0}}, got.gradNew)
+	})
+}
+
+// Reports of importance weights are about the tokens that are trained on: a rejected token's weight is not their extreme.
+func TestStatsOfShrinkingRejection(t *testing.T) {
+	obj := Objective{Correction: Correction{
+		Weights:   ImportanceWeights{Mode: TruncateWeights, High: 2},
+		Rejection: Rejection{Level: ByToken, Low: 0.5, High: 3, Shrink: true},
+	}}
+	logs := func(x ...float64) [][]float64 {
+		for i := range x {
+			x[i] = math.Log(x[i])
+		}
+		return [][]float64{x}
+	}
+	old, behaviour := logs(0.1, 0.4, 0.5, 0.9), logs(0.5, 0.4, 0.2, 0.1) // ratios 0.2, 1, 2.5, 9
+	s, err := Prepare(Advantage{}, obj, Rows{Rewards: []float64{1}, Groups: []int{0}, Mask: [][]bool{{true, true, true, true}}, Old: old, Behaviour: behaviour})
+	require.NoError(t, err)
+	require.Equal(t, [][]float64{{0, 0.5, 0.5, 0}}, s.Aggregate, "the denominator is the two tokens that are left")
+	stats, err := obj.Stats(s, old, nil)
+	require.NoError(t, err)
+	near(t, "least weight", 1, stats.WeightMin, 1e-12)
+	near(t, "greatest weight", 2, stats.WeightMax, 1e-12)
+	near(t, "mean weight", (0.2+1+2+2)/4, stats.WeightMean, 1e-12)
+	near(t, "rejected", 0.5, stats.RejectedFrac, 1e-12)
+	near(t, "changed", 0.5, stats.WeightChangedFrac, 1e-12)
 }
 
 // A setting that cannot work has to be refused before the run, by name.

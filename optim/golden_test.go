@@ -44,9 +44,14 @@ func TestGolden(t *testing.T) {
 	kinds := map[string]func(*testing.T, goldenCase){
 		"optim": testGoldenOptim, "clip": testGoldenClip, "schedule": testGoldenSchedule, "bf16": testGoldenBF16,
 	}
-	ran := map[string]int{}
+	ran, seen := map[string]int{}, map[string]bool{}
 	for _, path := range golden.Glob(t, "grpo/optim/*.json") {
-		c := decode[goldenCase](t, golden.Read(t, path))
+		data := golden.Read(t, path)
+		if seen[string(data)] { // the repository's selection stands in $GROUPER_GOLDEN too
+			continue
+		}
+		seen[string(data)] = true
+		c := decode[goldenCase](t, data)
 		require.Contains(t, kinds, c.Kind, path)
 		ran[c.Kind]++
 		t.Run(golden.Name(t, path), func(t *testing.T) { kinds[c.Kind](t, c) })

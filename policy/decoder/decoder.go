@@ -137,17 +137,30 @@ func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turnQ, turnK rotati
 		return graph.Reshape(linear(name, h), n, count, c.HeadDim)
 	}
 
+	// Between here and the end only what keep names is stored for the backward pass, if the rest is to be computed again.
+	keep := func(x *graph.Node) *graph.Node {
+		if c.Rematerialize {
+			return x.Checkpoint()
+		}
+		return x
+	}
+	x = keep(x)
 	h := d.norm(x, weight("input_layernorm"))
 	q, k, v := heads("self_attn.q_proj", h, c.Heads), heads("self_attn.k_proj", h, c.KVHeads), heads("self_attn.v_proj", h, c.KVHeads)
 	if c.QKNorm {
 		q, k = d.norm(q, weight("self_attn.q_norm")), d.norm(k, weight("self_attn.k_norm"))
 	}
-	x = graph.Add(x, linear("self_attn.o_proj", attend(i, turnQ.apply(q), turnK.apply(k), v)))
+	mixed := keep(attend(i, keep(turnQ.apply(q)), keep(turnK.apply(k)), keep(v)))
+	x = graph.Add(x, linear("self_attn.o_proj", mixed))
 
 	h = d.norm(x, weight("post_attention_layernorm"))
 	gate := linear("mlp.gate_proj", h)
 	gate = graph.Mul(gate, graph.Sigmoid(gate))
-	return graph.Add(x, linear("mlp.down_proj", graph.Mul(gate, linear("mlp.up_proj", h))))
+	x = graph.Add(x, linear("mlp.down_proj", graph.Mul(gate, linear("mlp.up_proj", h))))
+	if c.Rematerialize {
+		x = x.StopCheckpoint()
+	}
+	return x
 }
 
 // norm is RMSNorm over the last axis, computed in float32; the result is cast down before it meets the weights, as

@@ -1,0 +1,501 @@
+package decoder_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/stretchr/testify/require"
+
+	"github.com/grouper-rl/grouper/backend"
+	"github.com/grouper-rl/grouper/internal/golden"
+	"github.com/grouper-rl/grouper/internal/safetensors"
+	"github.com/grouper-rl/grouper/internal/testbackend"
+	"github.com/grouper-rl/grouper/policy"
+	"github.com/grouper-rl/grouper/policy/decoder"
+	"github.com/grouper-rl/grouper/policy/hf"
+)
+
+// Tolerances of golden/models/README.md for families with attention alone.
+const (
+	tolValue     = 1e-4 // logits, hidden, log-probs, entropy
+	tolLoss      = 1e-5
+	tolGradient  = 5e-5 // relative to the parameter's largest gradient
+	tolSum       = 1e-4 // of l2 and sum, relative to l2
+	keptGradient = 1e-4 // entries with a larger share of the largest gradient are compared after Adam
+	adamRate     = 1e-3
+)
+
+var tolStep = map[string]float64{"sgd1": 5e-6, "sgdm2": 2e-5, "adamw1": 2e-6, "adamw3": 3e-5}
+var tolDelta = map[string]float64{"sgd1": 2e-4, "sgdm2": 2e-4, "adamw1": 3e-3, "adamw3": 3e-3}
+
+// goldenModel is one folder: the model, its weights in float32, and transformers' numbers.
+type goldenModel struct {
+	*hf.Model
+	start   [][]float32       // weights in the order of Params
+	weights []*tensors.Tensor // the same for the backend under test
+	order   []string          // parameter names in the order of the golden arrays
+	scalars map[string]float64
+	ref     *safetensors.File
+}
+
+// TestGolden compares with transformers. Where it fails, Grouper trains another model than the one that was loaded.
+func TestGolden(t *testing.T) {
+	ran := 0
+	for _, path := range golden.Glob(t, "models/*/golden.json") {
+		dir := filepath.Dir(path)
+		m, err := loadGolden(t, dir)
+		if errors.Is(err, hf.ErrUnsupported) {
+			t.Logf("%s skipped: %v", golden.Name(t, dir), err)
+			continue
+		}
+		require.NoError(t, err, dir)
+		ran++
+		t.Run(golden.Name(t, dir), func(t *testing.T) {
+			testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+				m := *m
+				for i, p := range m.Params() { // a tensor stays with the backend that it met first
+					m.weights = append(m.weights, tensors.FromFlatDataAndDimensions(m.start[i], p.Shape.Dimensions...))
+				}
+				defer backend.Free(m.weights...)
+				t.Run("forward", func(t *testing.T) { m.forward(t, b) })
+				t.Run("greedy", func(t *testing.T) { m.greedy(t, b) })
+				t.Run("training", func(t *testing.T) { m.training(t, b) })
+			})
+		})
+	}
+	t.Logf("%d golden models", ran)
+	require.NotZero(t, ran)
+}
+
+func loadGolden(t *testing.T, dir string) (*goldenModel, error) {
+	model, w, err := hf.Load(t.Context(), os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer w.Free()
+	// The same model in the keys of transformers 4.
+	if legacy, err := os.ReadFile(filepath.Join(dir, "config.legacy.json")); err == nil {
+		old, ow, err := hf.Load(t.Context(), overlay{os.DirFS(dir), fstest.MapFS{"config.json": {Data: legacy}}})
+		require.NoError(t, err, "config.legacy.json")
+		ow.Free()
+		require.Equal(t, model.Decoder.Config(), old.Decoder.Config(), "config.legacy.json")
+	}
+	m := &goldenModel{Model: model}
+	for _, x := range w.Tensors {
+		m.start = append(m.start, widen(t, x))
+	}
+	var about struct {
+		Params  []string           `json:"params"`
+		Scalars map[string]float64 `json:"scalars"`
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "golden.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &about))
+	m.order, m.scalars = about.Params, about.Scalars
+	ref, err := os.ReadFile(filepath.Join(dir, "golden.safetensors"))
+	require.NoError(t, err)
+	m.ref, err = safetensors.Open(bytes.NewReader(ref), int64(len(ref)))
+	require.NoError(t, err)
+	require.Len(t, model.Params(), len(m.order))
+	return m, nil
+}
+
+// overlay looks in top first.
+type overlay struct{ below, top fs.FS }
+
+func (o overlay) Open(name string) (fs.File, error) {
+	if f, err := o.top.Open(name); err == nil {
+		return f, nil
+	}
+	return o.below.Open(name)
+}
+
+func widen(t *testing.T, x *tensors.Tensor) []float32 {
+	if x.DType() == dtypes.Float32 {
+		return values(t, x)
+	}
+	half, err := tensors.CopyFlatData[bfloat16.BFloat16](x)
+	require.NoError(t, err)
+	wide := make([]float32, len(half))
+	for i, h := range half {
+		wide[i] = h.Float32()
+	}
+	return wide
+}
+
+// array is a reference tensor as float64; nil if the file lacks it.
+type array struct {
+	dims []int
+	v    []float64
+}
+
+func (m *goldenModel) get(t *testing.T, name string) *array {
+	t.Helper()
+	x, ok := m.ref.Tensor(name)
+	if !ok {
+		return nil
+	}
+	raw := make([]byte, x.Size())
+	require.NoError(t, x.ReadInto(raw))
+	a := &array{dims: x.Shape}
+	n := int(x.Size() / x.DType.Size())
+	for i := range n {
+		switch x.DType {
+		case "F32":
+			a.v = append(a.v, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))))
+		case "F64":
+			a.v = append(a.v, math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
+		case "I64":
+			a.v = append(a.v, float64(int64(binary.LittleEndian.Uint64(raw[8*i:]))))
+		default:
+			t.Fatalf("%s has dtype %s", name, x.DType)
+		}
+	}
+	return a
+}
+
+// rows gives a [B,T] array as int32 tokens.
+func (a *array) rows() [][]int32 {
+	out := make([][]int32, a.dims[0])
+	for i, v := range a.v {
+		out[i/a.dims[1]] = append(out[i/a.dims[1]], int32(v))
+	}
+	return out
+}
+
+// lengths counts the ones of each row of a mask.
+func (a *array) lengths() []int {
+	out := make([]int, a.dims[0])
+	for i, v := range a.v {
+		out[i/a.dims[1]] += int(v)
+	}
+	return out
+}
+
+// logSoftmax of logits at a temperature, in float64.
+func logSoftmax(logits []float32, temperature float64) []float64 {
+	top, sum := math.Inf(-1), 0.0
+	for _, x := range logits {
+		top = max(top, float64(x)/temperature)
+	}
+	for _, x := range logits {
+		sum += math.Exp(float64(x)/temperature - top)
+	}
+	out := make([]float64, len(logits))
+	for i, x := range logits {
+		out[i] = float64(x)/temperature - top - math.Log(sum)
+	}
+	return out
+}
+
+func (m *goldenModel) forward(t *testing.T, b *backend.Backend) {
+	ids, left := m.get(t, "right.input_ids").rows(), m.get(t, "left.input_ids").rows()
+	lengths := m.get(t, "right.attention_mask").lengths()
+	width, vocab := len(ids[0]), m.VocabSize()
+	pads := make([]int32, len(ids))
+	for i, n := range lengths {
+		pads[i] = int32(width - n)
+	}
+	n := len(m.weights)
+	out := call(t, b, func(in []*graph.Node) []*graph.Node {
+		w := policy.Vars(in[:n])
+		logits := func(in policy.Inputs) *graph.Node {
+			h := m.Hidden(w, in)
+			return m.Logits(w, graph.Reshape(h, -1, h.Shape().Dim(2)))
+		}
+		right, padded := logits(policy.Inputs{Tokens: in[n]}), logits(policy.Inputs{Tokens: in[n+1], Pad: in[n+2]})
+		return append([]*graph.Node{right, padded}, decoder.States(m.Decoder, w, policy.Inputs{Tokens: in[n+3]})...)
+	}, m.weights, ids, left, pads, [][]int32{ids[0][:lengths[0]]})
+	defer backend.Free(out...)
+	right, padded := values(t, out[0]), values(t, out[1])
+
+	near := func(got, want, tol float64, what string, place ...any) {
+		if !(math.Abs(got-want) <= tol) {
+			t.Fatalf("%s %v: %v, want %v", what, place, got, want)
+		}
+	}
+	// Where a compact copy leaves left.logits out, they are those of the right-padded batch.
+	goldRight, goldLeft := m.get(t, "right.logits"), m.get(t, "left.logits")
+	for i, length := range lengths {
+		for j := range length {
+			for v := range vocab {
+				want := goldRight.v[(i*width+j)*vocab+v]
+				near(float64(right[(i*width+j)*vocab+v]), want, tolValue, "logits, right", i, j, v)
+				at := i*width + j + int(pads[i])
+				if goldLeft != nil {
+					want = goldLeft.v[at*vocab+v]
+				}
+				near(float64(padded[at*vocab+v]), want, tolValue, "logits, left", i, j, v)
+			}
+		}
+		for j := 1; j < length; j++ {
+			at := i*width + j
+			logits := right[(at-1)*vocab : at*vocab]
+			for name, temperature := range map[string]float64{"right.logprobs_t1.0": 1, "right.logprobs_t0.7": 0.7} {
+				if gold := m.get(t, name); gold != nil {
+					near(logSoftmax(logits, temperature)[ids[i][j]], gold.v[at], tolValue, name, i, j)
+				}
+			}
+			if gold := m.get(t, "right.entropy_t1.0"); gold != nil {
+				entropy := 0.0
+				for _, lp := range logSoftmax(logits, 1) {
+					entropy -= math.Exp(lp) * lp
+				}
+				near(entropy, gold.v[at], tolValue, "entropy", i, j)
+			}
+		}
+	}
+	if gold := m.get(t, "row0.hidden"); gold != nil {
+		require.Len(t, out[2:], gold.dims[0], "layers")
+		per := gold.dims[1] * gold.dims[2]
+		for layer, state := range out[2:] {
+			for i, x := range values(t, state) {
+				near(float64(x), gold.v[layer*per+i], tolValue, "hidden", layer, i)
+			}
+		}
+	}
+}
+
+// greedy decodes all prompts at once, padded on the left, and then each alone.
+func (m *goldenModel) greedy(t *testing.T, b *backend.Backend) {
+	gold := m.get(t, "greedy.tokens")
+	if gold == nil {
+		t.Skip("no greedy continuation")
+	}
+	want, logprobs := gold.rows(), m.get(t, "greedy.logprobs").v
+	ids := m.get(t, "right.input_ids").rows()
+	var prompts [][]int32
+	for i, n := range m.get(t, "greedy.prompt_lengths").v {
+		prompts = append(prompts, ids[i][:int(n)])
+	}
+	n := len(m.weights)
+	extend, err := backend.Compile(b, "greedy", func(in []*graph.Node) []*graph.Node {
+		w := policy.Vars(in[:n])
+		h, next := m.Extend(w, in[n+3:], policy.Inputs{Tokens: in[n], Pad: in[n+1], Start: in[n+2]})
+		h = graph.Slice(h, graph.AxisRange(), graph.AxisElem(-1))
+		return append([]*graph.Node{m.Logits(w, graph.Reshape(h, -1, h.Shape().Dim(2)))}, next...)
+	})
+	require.NoError(t, err)
+	defer extend.Close()
+	decode := func(prompts [][]int32, want [][]int32, logprobs []float64) {
+		width := 0
+		for _, p := range prompts {
+			width = max(width, len(p))
+		}
+		tokens, pads := make([][]int32, len(prompts)), make([]int32, len(prompts))
+		for i, p := range prompts {
+			pads[i] = int32(width - len(p))
+			tokens[i] = append(make([]int32, pads[i]), p...)
+		}
+		var cache []*tensors.Tensor
+		for _, s := range m.Cache(len(prompts), width+len(want[0])) {
+			s.DType = dtypes.Float32 // as the weights here
+			cache = append(cache, tensors.FromShape(s))
+		}
+		slot := 0
+		for step := range want[0] {
+			out, err := extend.Call(0, m.weights, tokens, pads, int32(slot), backend.Donate(cache))
+			require.NoError(t, err)
+			slot += len(tokens[0])
+			cache = out[1:]
+			logits := values(t, out[0])
+			for i := range prompts {
+				lp := logSoftmax(logits[i*m.VocabSize():(i+1)*m.VocabSize()], 1)
+				best := 0
+				for v := range lp {
+					if lp[v] > lp[best] {
+						best = v
+					}
+				}
+				require.EqualValues(t, want[i][step], best, "row %d, token %d", i, step)
+				require.InDelta(t, logprobs[i*len(want[0])+step], lp[best], tolValue, "row %d, token %d", i, step)
+				tokens[i] = []int32{int32(best)}
+			}
+		}
+		backend.Free(cache...)
+	}
+	decode(prompts, want, logprobs)
+	if b.Kind() == backend.Go { // every length would be compiled anew by XLA
+		for i := range prompts {
+			decode(prompts[i:i+1], want[i:i+1], logprobs[i*len(want[0]):])
+		}
+	}
+}
+
+// training checks loss, gradients, and parameters after each optimizer's steps.
+func (m *goldenModel) training(t *testing.T, b *backend.Backend) {
+	if m.get(t, "right.loss_mask") == nil {
+		t.Skip("no loss")
+	}
+	ids := m.get(t, "right.input_ids").rows()
+	mask := m.get(t, "right.loss_mask")
+	width, n := mask.dims[1], len(m.weights)
+	weigh := make([][]float32, mask.dims[0]) // of the log-prob of token t, which state t-1 predicts
+	total := 0.0
+	for i, v := range mask.v {
+		if i%width > 0 {
+			weigh[i/width] = append(weigh[i/width], float32(v))
+		}
+		total += v
+	}
+	gradients, err := backend.Compile(b, "gradients", func(in []*graph.Node) []*graph.Node {
+		w := policy.Vars(in[:n])
+		h := graph.Slice(m.Hidden(w, policy.Inputs{Tokens: in[n]}), graph.AxisRange(), graph.AxisRange(0, width-1))
+		lp := graph.LogSoftmax(m.Logits(w, graph.Reshape(h, -1, h.Shape().Dim(2))), -1)
+		next := graph.Slice(in[n], graph.AxisRange(), graph.AxisRange(1, width))
+		lp = graph.ReduceSum(graph.Mul(lp, graph.OneHot(graph.Reshape(next, -1), m.VocabSize(), dtypes.Float32)), -1)
+		loss := graph.Neg(graph.DivScalar(graph.ReduceAllSum(graph.Mul(lp, graph.Reshape(in[n+1], -1))), total))
+		return append([]*graph.Node{loss}, graph.Gradient(loss, in[:n]...)...)
+	})
+	require.NoError(t, err)
+	defer gradients.Close()
+	run := func(w [][]float32) (loss float64, grads [][]float32) {
+		var args []*tensors.Tensor
+		for i, x := range w {
+			args = append(args, tensors.FromFlatDataAndDimensions(x, m.weights[i].Shape().Dimensions...))
+		}
+		out, err := gradients.Call(0, args, ids, weigh)
+		require.NoError(t, err)
+		for _, x := range out {
+			grads = append(grads, values(t, x))
+		}
+		backend.Free(append(out, args...)...)
+		return float64(grads[0][0]), grads[1:]
+	}
+	loss, grads := run(m.start)
+	require.InDelta(t, m.scalars["loss"], loss, tolLoss, "loss")
+	norm := 0.0
+	for i, p := range m.Params() {
+		for _, g := range grads[i] {
+			norm += float64(g) * float64(g)
+		}
+		gold := m.get(t, "grad."+p.Name)
+		if gold == nil {
+			continue
+		}
+		largest := 0.0
+		for _, g := range gold.v {
+			largest = max(largest, math.Abs(g))
+		}
+		for j, g := range grads[i] {
+			if !(math.Abs(float64(g)-gold.v[j]) <= tolGradient*largest) {
+				t.Fatalf("gradient of %s [%d]: %v, want %v (largest %v)", p.Name, j, g, gold.v[j], largest)
+			}
+		}
+	}
+	if want, ok := m.scalars["grad_norm"]; ok {
+		require.InEpsilon(t, want, math.Sqrt(norm), tolGradient, "gradient norm")
+	}
+	for _, o := range optimizers {
+		if m.get(t, o.name+".first16") == nil {
+			continue
+		}
+		w := make([][]float32, n)
+		for i := range w {
+			w[i] = slices.Clone(m.start[i])
+		}
+		slots := newSlots(w)
+		for step := 1; step <= o.steps; step++ {
+			_, g := run(w)
+			for i := range w {
+				o.update(step, w[i], g[i], slots[0][i], slots[1][i])
+			}
+		}
+		m.compareStep(t, o.name, o.steps, w, grads)
+	}
+}
+
+// compareStep compares parameters after an optimizer with samples, norms and sums.
+func (m *goldenModel) compareStep(t *testing.T, name string, steps int, w, grads [][]float32) {
+	index := map[string]int{}
+	for i, p := range m.Params() {
+		index[p.Name] = i
+	}
+	first, strided := m.get(t, name+".first16"), m.get(t, name+".strided16")
+	sums, norms, deltas := m.get(t, name+".sum"), m.get(t, name+".l2"), m.get(t, name+".delta_l2")
+	adam := name == "adamw1" || name == "adamw3"
+	for row, param := range m.order {
+		i, ok := index[param]
+		require.True(t, ok, param)
+		largest, sum, square, moved := 0.0, 0.0, 0.0, 0.0
+		for j, x := range w[i] {
+			largest = max(largest, math.Abs(float64(grads[i][j])))
+			sum += float64(x)
+			square += float64(x) * float64(x)
+			d := float64(x) - float64(m.start[i][j])
+			moved += d * d
+		}
+		sample := func(gold *array, k, at int) {
+			tol := tolStep[name]
+			if adam && math.Abs(float64(grads[i][at])) <= keptGradient*largest {
+				tol = 2 * adamRate * float64(steps) // rounding noise decides the sign
+			}
+			got, want := float64(w[i][at]), gold.v[row*16+k]
+			if !(math.Abs(got-want) <= tol) {
+				t.Fatalf("%s: %s[%d] is %v, want %v", name, param, at, got, want)
+			}
+		}
+		size := len(w[i])
+		for k := range min(16, size) {
+			sample(first, k, k)
+			if size >= 16 {
+				sample(strided, k, k*(size/16))
+			} else {
+				sample(strided, k, k)
+			}
+		}
+		l2 := norms.v[row]
+		require.InDelta(t, l2, math.Sqrt(square), tolSum*l2, "%s: l2 of %s", name, param)
+		require.InDelta(t, sums.v[row], sum, tolSum*l2, "%s: sum of %s", name, param)
+		require.InEpsilon(t, deltas.v[row], math.Sqrt(moved), tolDelta[name], "%s: movement of %s", name, param)
+	}
+}
+
+// optimizers are the README's, one element at a time in float64.
+var optimizers = []struct {
+	name   string
+	steps  int
+	update func(step int, p, g []float32, m, v []float64)
+}{
+	{"sgd1", 1, sgd}, {"sgdm2", 2, sgd}, {"adamw1", 1, adamw}, {"adamw3", 3, adamw},
+}
+
+func sgd(step int, p, g []float32, u, _ []float64) {
+	for i := range p {
+		u[i] = 0.9*u[i] + float64(g[i]) // u is zero before the first step
+		p[i] = float32(float64(p[i]) - 0.1*u[i])
+	}
+}
+
+func adamw(step int, p, g []float32, m, v []float64) {
+	for i := range p {
+		x, d := float64(p[i]), float64(g[i])
+		x -= adamRate * 0.1 * x
+		m[i] = 0.9*m[i] + 0.1*d
+		v[i] = 0.98*v[i] + 0.02*d*d
+		mean, square := m[i]/(1-math.Pow(0.9, float64(step))), v[i]/(1-math.Pow(0.98, float64(step)))
+		p[i] = float32(x - adamRate*mean/(math.Sqrt(square)+1e-8))
+	}
+}
+
+func newSlots(w [][]float32) (slots [2][][]float64) {
+	for k := range slots {
+		for _, x := range w {
+			slots[k] = append(slots[k], make([]float64, len(x)))
+		}
+	}
+	return slots
+}

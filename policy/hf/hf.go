@@ -1,0 +1,130 @@
+// Package hf reads and writes model folders in Hugging Face's layout: config.json, safetensors, tokenizer files,
+// generation_config.json.
+package hf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/grouper-rl/grouper/policy"
+	"github.com/grouper-rl/grouper/policy/decoder"
+	"github.com/grouper-rl/grouper/policy/tokenizer"
+)
+
+// ErrUnsupported is wrapped by errors about models that are well-formed but of a kind that Grouper does not compute.
+var ErrUnsupported = errors.New("unsupported model")
+
+// Names of files in a model folder.
+const (
+	configName     = "config.json"
+	generationName = "generation_config.json"
+	weightsName    = "model.safetensors"
+	indexName      = "model.safetensors.index.json"
+)
+
+// Model is what a model folder holds besides its weights. It is a policy.
+type Model struct {
+	*decoder.Decoder
+	Tokenizer  tokenizer.Tokenizer // nil if the folder has none or one that is not supported
+	Generation Generation          // special tokens and sampling settings
+	// Files holds the folder's small files as they are, by name: config.json, generation_config.json, tokenizer and chat
+	// template. [Save] writes them unchanged.
+	Files map[string][]byte
+}
+
+// kept are the files that a loaded model keeps; the largest of them are vocabularies of some ten megabytes.
+var kept = []string{configName, generationName, tokenizer.FileName, tokenizer.ConfigFileName, "special_tokens_map.json",
+	"added_tokens.json", "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json"}
+
+const maxKept = 256 << 20 // bytes of one of them
+
+// New makes the model folder's description for a decoder that was configured here; [Save] writes it. The tokenizer and its vocabulary must fit
+// the decoder's; it may be nil.
+func New(d *decoder.Decoder, tok *tokenizer.Char) (*Model, error) {
+	m := &Model{Decoder: d, Files: map[string][]byte{}, Generation: Generation{BOS: tokenizer.None, Pad: tokenizer.None}}
+	if tok != nil {
+		if tok.VocabSize() > d.VocabSize() {
+			return nil, fmt.Errorf("the tokenizer has %d tokens, the decoder %d", tok.VocabSize(), d.VocabSize())
+		}
+		files, err := tok.Files()
+		if err != nil {
+			return nil, err
+		}
+		m.Tokenizer, m.Files = tok, files
+		m.Generation.BOS, m.Generation.Pad = tok.BOS(), tok.Pad()
+		if id := tok.EOS(); id != tokenizer.None {
+			m.Generation.EOS = []int32{id}
+		}
+	}
+	var err error
+	if m.Files[configName], err = writeConfig(d.Config(), m.Generation); err != nil {
+		return nil, err
+	}
+	m.Files[generationName], err = m.Generation.write()
+	return m, err
+}
+
+// Load reads a model folder. The weights stay on the host, in the order of the model's Params and in the dtype that they are stored in, with update number 0.
+// Errors name the file and the field or tensor; they wrap [ErrUnsupported] where the folder is of a kind that is not implemented.
+func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
+	m := &Model{Files: map[string][]byte{}}
+	for _, name := range kept {
+		data, err := readSmall(fsys, name)
+		if errors.Is(err, fs.ErrNotExist) && name != configName {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		m.Files[name] = data
+	}
+	cfg, err := parseConfig(m.Files[configName])
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", configName, err)
+	}
+	if m.Generation, err = parseGeneration(m.Files[configName], m.Files[generationName]); err != nil {
+		return nil, nil, err
+	}
+	if file, ok := m.Files[tokenizer.FileName]; ok {
+		tok, err := tokenizer.ParseChar(file, m.Files[tokenizer.ConfigFileName])
+		switch {
+		case errors.Is(err, tokenizer.ErrNotChar):
+		case err != nil:
+			return nil, nil, err
+		case tok.VocabSize() > cfg.Vocab:
+			return nil, nil, fmt.Errorf("%s has %d tokens, vocab_size in %s is %d", tokenizer.FileName, tok.VocabSize(), configName, cfg.Vocab)
+		default:
+			m.Tokenizer = tok
+		}
+	}
+	stored, err := openWeights(fsys)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stored.close()
+	if cfg.DType, err = stored.dtype(); err != nil {
+		return nil, nil, err
+	}
+	if m.Decoder, err = decoder.New(cfg); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", configName, err)
+	}
+	w, err := stored.read(ctx, m.Params(), cfg.Tied)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, w, nil
+}
+
+// readSmall reads a whole file, unless it is absurdly large.
+func readSmall(fsys fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxKept {
+		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", name, info.Size(), maxKept)
+	}
+	return fs.ReadFile(fsys, name)
+}

@@ -1,0 +1,136 @@
+package hf
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/grouper-rl/grouper/internal/safetensors"
+	"github.com/grouper-rl/grouper/policy"
+)
+
+// Save writes a model folder that transformers and [Load] open: the model's Files as they are and the weights, bit for bit, in
+// model.safetensors. The folder appears whole or not at all: it is written under a temporary name beside its place, synced and renamed. dir must not exist, or
+// be an empty folder.
+func Save(ctx context.Context, dir string, m *Model, w *policy.Weights) (err error) {
+	if err := matches(m, w); err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("saving %s: the folder is not empty: %w", dir, fs.ErrExist)
+	}
+	parent, base := filepath.Split(filepath.Clean(dir))
+	parent = filepath.Clean(parent) // "" is "."
+	tmp, err := os.MkdirTemp(parent, "."+base+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("saving %s: %w", dir, err), os.RemoveAll(tmp))
+		}
+	}()
+	if err := os.Chmod(tmp, 0o755); err != nil { // MkdirTemp makes it private
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+		if !filepath.IsLocal(name) || filepath.Base(name) != name {
+			return fmt.Errorf("%q is not a file name", name)
+		}
+		if err := write(filepath.Join(tmp, name), func(w io.Writer) error { _, err := w.Write(m.Files[name]); return err }); err != nil {
+			return err
+		}
+	}
+	ts, err := export(ctx, w)
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(tmp, weightsName), func(w io.Writer) error {
+		return safetensors.Write(w, map[string]string{"format": "pt"}, ts)
+	}); err != nil {
+		return err
+	}
+	if err := syncDir(tmp); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		return err
+	}
+	return syncDir(parent)
+}
+
+// matches checks that the weights are the model's.
+func matches(m *Model, w *policy.Weights) error {
+	params := m.Params()
+	if len(w.Params) != len(params) {
+		return fmt.Errorf("%d weight tensors, the model has %d", len(w.Params), len(params))
+	}
+	for i, p := range params {
+		if w.Params[i].Name != p.Name || !w.Params[i].Shape.Equal(p.Shape) {
+			return fmt.Errorf("weight tensor %d is %q %v, the model has %q %v", i, w.Params[i].Name, w.Params[i].Shape, p.Name, p.Shape)
+		}
+	}
+	return nil
+}
+
+// export describes the weights for a safetensors file; their bytes are taken when the file is written.
+func export(ctx context.Context, w *policy.Weights) ([]safetensors.Tensor, error) {
+	out := make([]safetensors.Tensor, len(w.Params))
+	for i, p := range w.Params {
+		t := safetensors.Tensor{Name: p.Name, Shape: p.Shape.Dimensions}
+		for name, dtype := range stored {
+			if dtype == p.Shape.DType {
+				t.DType = name
+			}
+		}
+		if t.DType == "" {
+			return nil, fmt.Errorf("tensor %q: %w: dtype %s", p.Name, ErrUnsupported, p.Shape.DType)
+		}
+		t.Data = func(emit func([]byte) error) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var err error
+			if lockErr := w.Tensors[i].ConstBytes(func(data []byte) { err = emit(data) }); lockErr != nil {
+				return lockErr
+			}
+			return err
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+// write makes a file and syncs it.
+func write(name string, content func(io.Writer) error) (err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b := bufio.NewWriterSize(f, 1<<20)
+	if err := content(b); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	}
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// syncDir makes the entries of a folder durable.
+func syncDir(name string) (err error) {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return d.Sync()
+}

@@ -1,0 +1,240 @@
+package hf
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/grouper-rl/grouper/internal/safetensors"
+	"github.com/grouper-rl/grouper/policy"
+)
+
+// storage is the tensors of one or several safetensors files.
+type storage struct {
+	tensors map[string]safetensors.Tensor
+	files   map[string]string // of each tensor
+	closers []io.Closer
+}
+
+// openWeights opens model.safetensors, or else the files that the index names.
+func openWeights(fsys fs.FS) (*storage, error) {
+	s := &storage{tensors: map[string]safetensors.Tensor{}, files: map[string]string{}}
+	err := s.add(fsys, weightsName)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = s.addShards(fsys)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *storage) close() {
+	for _, c := range s.closers {
+		_ = c.Close() // only read from
+	}
+}
+
+// add opens one file and takes in its tensors.
+func (s *storage) add(fsys fs.FS, name string) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, f)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r, ok := f.(io.ReaderAt)
+	if !ok { // a file system of streams, such as a compressed archive
+		data, err := io.ReadAll(f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r = bytes.NewReader(data)
+	}
+	file, err := safetensors.Open(r, info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, t := range file.Tensors() {
+		if other, ok := s.files[t.Name]; ok {
+			return fmt.Errorf("tensor %q is in %s and in %s", t.Name, other, name)
+		}
+		s.tensors[t.Name], s.files[t.Name] = t, name
+	}
+	return nil
+}
+
+// addShards opens the files of model.safetensors.index.json and checks that they hold what it says.
+func (s *storage) addShards(fsys fs.FS) error {
+	data, err := readSmall(fsys, indexName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("neither %s nor %s: %w", weightsName, indexName, err)
+	}
+	if err != nil {
+		return err
+	}
+	var index struct {
+		Map map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(data, &index); err != nil {
+		return fmt.Errorf("%s: %w", indexName, err)
+	}
+	if len(index.Map) == 0 {
+		return fmt.Errorf("%s: weight_map is empty", indexName)
+	}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(index.Map))) {
+		if strings.ContainsAny(name, `/\`) || !fs.ValidPath(name) || name == "." {
+			return fmt.Errorf("%s: %q is not a file of the folder", indexName, name)
+		}
+		if err := s.add(fsys, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(index.Map)) {
+		if at, ok := s.files[name]; !ok || at != index.Map[name] {
+			return fmt.Errorf("tensor %q is not in %s, where %s says it is", name, index.Map[name], indexName)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		if _, ok := index.Map[name]; !ok {
+			return fmt.Errorf("tensor %q in %s is not in %s", name, s.files[name], indexName)
+		}
+	}
+	return nil
+}
+
+// stored are the element types of weights.
+var stored = map[safetensors.DType]dtypes.DType{"F32": dtypes.Float32, "BF16": dtypes.BFloat16}
+
+// dtype is the one type of all tensors.
+func (s *storage) dtype() (dtypes.DType, error) {
+	var first safetensors.Tensor
+	for _, name := range slices.Sorted(maps.Keys(s.tensors)) {
+		t := s.tensors[name]
+		if first.Name == "" {
+			first = t
+		}
+		if _, ok := stored[t.DType]; !ok {
+			return 0, fmt.Errorf("%w: %s: tensor %q has dtype %s, supported: F32, BF16", ErrUnsupported, s.files[name], name, t.DType)
+		}
+		if t.DType != first.DType {
+			return 0, fmt.Errorf("%w: tensor %q has dtype %s, tensor %q has %s, supported: one for all", ErrUnsupported, first.Name, first.DType, name, t.DType)
+		}
+	}
+	if first.Name == "" {
+		return 0, errors.New("the weights' files hold no tensors")
+	}
+	return stored[first.DType], nil
+}
+
+// read loads the tensors of the parameters. All shapes are checked against the files before memory is taken.
+func (s *storage) read(ctx context.Context, params []policy.Param, tied bool) (*policy.Weights, error) {
+	wanted := map[string]bool{}
+	for _, p := range params {
+		wanted[p.Name] = true
+		t, ok := s.tensors[p.Name]
+		if !ok {
+			return nil, fmt.Errorf("tensor %q is missing", p.Name)
+		}
+		if !slices.Equal(t.Shape, p.Shape.Dimensions) {
+			return nil, fmt.Errorf("%s: tensor %q has shape %v, %s asks for %v", s.files[p.Name], p.Name, t.Shape, configName, p.Shape.Dimensions)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.tensors)) {
+		switch {
+		case wanted[name] || strings.HasSuffix(name, ".rotary_emb.inv_freq"): // the latter follow from the configuration
+		case tied && name == headName:
+			if err := s.sameAsEmbedding(); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("%s: tensor %q does not belong to the model that %s describes", s.files[name], name, configName)
+		}
+	}
+	ts := make([]*tensors.Tensor, 0, len(params))
+	fail := func(err error) (*policy.Weights, error) {
+		for _, t := range ts {
+			_ = t.FinalizeAll()
+		}
+		return nil, err
+	}
+	for _, p := range params {
+		if err := ctx.Err(); err != nil {
+			return fail(err)
+		}
+		t := tensors.FromShape(p.Shape)
+		ts = append(ts, t)
+		var err error
+		lockErr := t.MutableBytes(func(data []byte) {
+			if err = s.tensors[p.Name].ReadInto(data); err == nil {
+				err = finite(data, p.Shape.DType)
+			}
+		})
+		if err = cmp.Or(err, lockErr); err != nil {
+			return fail(fmt.Errorf("%s: tensor %q: %w", s.files[p.Name], p.Name, err))
+		}
+	}
+	w, err := policy.NewWeights(0, params, ts)
+	if err != nil {
+		return fail(err)
+	}
+	return w, nil
+}
+
+// finite looks for NaN and infinities: all exponent bits set.
+func finite(data []byte, dtype dtypes.DType) error {
+	half := dtype == dtypes.BFloat16
+	size := 4
+	if half {
+		size = 2
+	}
+	for i := 0; i < len(data); i += size {
+		bad := false
+		if half {
+			bad = binary.LittleEndian.Uint16(data[i:])&0x7f80 == 0x7f80
+		} else {
+			bad = binary.LittleEndian.Uint32(data[i:])&0x7f800000 == 0x7f800000
+		}
+		if bad {
+			return fmt.Errorf("element %d is NaN or infinite", i/size)
+		}
+	}
+	return nil
+}
+
+// Names of the tensors that may be one.
+const (
+	headName      = "lm_head.weight"
+	embeddingName = "model.embed_tokens.weight"
+)
+
+// sameAsEmbedding checks an output projection that is stored although it is tied to the embedding.
+func (s *storage) sameAsEmbedding() error {
+	head, embedding := s.tensors[headName], s.tensors[embeddingName]
+	if slices.Equal(head.Shape, embedding.Shape) {
+		a, b := make([]byte, head.Size()), make([]byte, embedding.Size())
+		if err := cmp.Or(head.ReadInto(a), embedding.ReadInto(b)); err != nil {
+			return err
+		}
+		if bytes.Equal(a, b) {
+			return nil
+		}
+	}
+	return fmt.Errorf("tensor %q differs from %q, but tie_word_embeddings in %s says that they are one", headName, embeddingName, configName)
+}

@@ -57,7 +57,7 @@ func (r *Run) readLedger() ([]Event, error) {
 			return nil, err
 		}
 	}
-	return events, r.disk.SyncDir(r.dir)
+	return events, nil // the name of a new ledger becomes durable with run.json, before the first event
 }
 
 func follows(e Event, events []Event) bool {

@@ -13,7 +13,7 @@ type History struct {
 	Segments    []Segment // all, oldest first
 	Updates     []Update  // update u stands at index u-1
 	Evaluations []Evaluation
-	Checkpoints []Saved // in the order of their recording
+	Checkpoints []Saved // in the order of their recording, without those that were passed over
 	RolledBack  int     // updates that were recorded and do not count
 	Finished    bool    // the last segment ended with nothing left to do
 }
@@ -127,7 +127,9 @@ func (h *History) addSegment(s Segment) error {
 	h.RolledBack += h.Update() - s.Update
 	h.Updates = h.Updates[:s.Update:s.Update]
 	h.Evaluations = slices.DeleteFunc(h.Evaluations, func(e Evaluation) bool { return e.Update > s.Update })
-	h.Checkpoints = slices.DeleteFunc(h.Checkpoints, func(c Saved) bool { return c.Update > s.Update })
+	h.Checkpoints = slices.DeleteFunc(h.Checkpoints, func(c Saved) bool {
+		return c.Update > s.Update || slices.ContainsFunc(s.PassedOver, func(p PassedOver) bool { return p.Checkpoint == c.Path })
+	})
 	h.Segments = append(h.Segments, s)
 	h.Finished = false
 	return nil

@@ -237,6 +237,11 @@ func (r *Run) resume(now *RunFile, segment *Segment) (*State, error) {
 			r.note("%s was %s and is %s", name, was, segment.Settings[name])
 		}
 	}
+	for _, folder := range folders {
+		if err := makeDir(r.disk, r.path(folder)); err != nil {
+			return nil, err
+		}
+	}
 	if segment.Unrecorded, err = r.unrecorded(); err != nil {
 		return nil, err
 	}

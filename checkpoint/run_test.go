@@ -217,6 +217,16 @@ func TestDamagedCheckpoint(t *testing.T) {
 			}
 		})
 	}
+	t.Run("all gone", func(t *testing.T) {
+		want := verified(t, finished(t, program))
+		dir := finished(t, program)
+		remove(t, filepath.Join(dir, "checkpoints"))
+		mentions(t, goOn(t, program, dir), "going on from the base weights")
+		mentions(t, goOn(t, program, dir), "") // the checkpoints are where they were
+		if got := verified(t, dir); got != want {
+			t.Errorf("the digest is %s, expected %s", got, want)
+		}
+	})
 	t.Run("all", func(t *testing.T) {
 		dir := finished(t, program)
 		for _, u := range []string{"000000", "000002", "000004"} {

@@ -144,6 +144,9 @@ func (v *verifier) files() {
 	}
 	for _, folder := range covered {
 		err := filepath.WalkDir(v.path(folder), func(p string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) && p != v.path(folder) {
+				return nil // a running program has finished it
+			}
 			if err != nil || e.IsDir() {
 				return err
 			}
@@ -188,7 +191,35 @@ func (v *verifier) unknown(name string) {
 		v.note("%s is unfinished work: nothing counts it, and the run makes it again", name)
 		return
 	}
+	if v.later()[name] || v.later()[strings.Join(parts[:len(parts)-1], "/")] {
+		return // a running program has recorded it in the meantime
+	}
 	v.find(Finding{File: name, What: "no event of the ledger names it"})
+}
+
+// later names what the ledger has come to name since it was read first. It is asked only once there is something unknown.
+func (v *verifier) later() map[string]bool {
+	if v.grown != nil {
+		return v.grown
+	}
+	v.grown = map[string]bool{}
+	rec, err := checkpoint.Read(v.dir)
+	if err != nil || len(rec.Events) <= len(v.events) || rec.Events[len(v.events)-1].Hash != v.events[len(v.events)-1].Hash {
+		return v.grown
+	}
+	for _, e := range rec.Events[len(v.events):] {
+		files, saved, err := e.Names()
+		if err != nil {
+			continue
+		}
+		for _, f := range files {
+			v.grown[f.Path] = true
+		}
+		if saved != nil {
+			v.grown[saved.Path] = true
+		}
+	}
+	return v.grown
 }
 
 // uncovered names what else lies in the run directory.

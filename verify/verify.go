@@ -73,6 +73,9 @@ type Report struct {
 // OK says that everything holds.
 func (r *Report) OK() bool { return len(r.Findings) == 0 }
 
+// maxPrinted findings are printed; a run whose grader is wrong has thousands.
+const maxPrinted = 200
+
 // Write prints the report. The last line is "logical digest: sha256:…".
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
@@ -82,7 +85,11 @@ func (r *Report) Write(w io.Writer) error {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
-	for _, f := range r.Findings {
+	for i, f := range r.Findings {
+		if i == maxPrinted {
+			fmt.Fprintf(&b, "… and %d more\n", len(r.Findings)-i)
+			break
+		}
 		fmt.Fprintf(&b, "DOES NOT HOLD: %s\n", f)
 	}
 	if r.OK() {
@@ -106,6 +113,7 @@ type verifier struct {
 	grader  envs.Grader
 	saved   map[string]checkpoint.Saved // the checkpoints that must be whole, by path
 	content map[string]string           // digests of decompressed lines, by path
+	grown   map[string]bool             // see later
 }
 
 // Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/internal/testrun"
 	"github.com/grouper-rl/grouper/verify"
 )
@@ -212,6 +213,21 @@ func TestUnfinishedWork(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A run may be verified while it goes on: what it records in the meantime is no finding.
+func TestRunningRun(t *testing.T) {
+	dir := write(t, program, 2)
+	report, err := verify.Run(t.Context(), dir, verify.Options{Grader: func(g checkpoint.Grader) (envs.Grader, error) {
+		resume(t, dir, 5) // after the ledger was read
+		return testrun.Grader(g)
+	}})
+	if err != nil || !report.OK() {
+		t.Fatalf("%v\n%s", err, text(t, report))
+	}
+	if want := check(t, write(t, program, 2)).Digest; report.Digest != want {
+		t.Errorf("the digest is %s, expected that of the ledger's state when it was read, %s", report.Digest, want)
 	}
 }
 

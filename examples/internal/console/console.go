@@ -2,8 +2,11 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -40,4 +43,14 @@ func (p *Progress) Show(u *grpo.Update) {
 func Evaluation(e checkpoint.Evaluation) string {
 	return fmt.Sprintf("%s evaluation of update %d: %.2f %% (%d / %d, %d truncated, 95 %% interval %.1f to %.1f %%)",
 		strings.Repeat("─", 4), e.Update, 100*e.Accuracy, e.Correct, e.Scored, e.Truncated, 100*e.Interval[0], 100*e.Interval[1])
+}
+
+// Fail ends the program after an error, and says how to go on after an interrupt.
+func Fail(err error) {
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "interrupted; everything complete is kept. Run the same command again to go on.\n")
+		os.Exit(130)
+	}
+	fmt.Fprintln(os.Stderr, "error:", err)
+	os.Exit(1)
 }

@@ -113,3 +113,17 @@ func batch(examples []Example, bucket int) []any {
 		tensors.FromFlatDataAndDimensions(weights, b, c),
 	}
 }
+
+// Round gives float32 weights in the dtypes of other parameters of the same names.
+func Round(b *backend.Backend, params []policy.Param, w *policy.Weights) (*policy.Weights, error) {
+	round, err := backend.Compile(b, "rounding", func(in []*graph.Node) []*graph.Node { return optim.Round(params, in) })
+	if err != nil {
+		return nil, err
+	}
+	defer round.Close()
+	ts, err := round.Call(0, w.Tensors)
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewWeights(w.Update, params, ts)
+}

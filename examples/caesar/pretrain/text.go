@@ -87,9 +87,9 @@ func (s *source) window(m mixture) string {
 
 func (s *source) letter() rune { return rune(caesar.Letters[s.rand.IntN(26)]) }
 
-// example draws a text and a rotation of 1 to 25.
+// example draws a text and a rotation.
 func (s *source) example(m mixture) supervised.Example {
-	text, by := s.window(m), 1+s.rand.IntN(25)
+	text, by := s.window(m), 1+s.rand.IntN(caesar.Rotations)
 	cipher := strings.Map(func(r rune) rune {
 		if r == ' ' {
 			return r

@@ -28,12 +28,14 @@ const (
 	Alphabet  = " " + Letters
 	MaxText   = 79          // characters of the longest plaintext
 	MaxTokens = MaxText + 3 // of a completion: Open, the plaintext, Close, EOS
+	Rotations = 5           // ciphers are rotated by 1 to this
 )
 
 // Tasks are reasoning-gym's caesar_cipher with 5 to 12 words, of which there are 164 plaintexts, frozen into a bank in which
-// no plaintext is used twice: 114 to train on and 50 to evaluate on.
+// no plaintext is used twice: 114 to train on and 50 to evaluate on. Of upstream's 25 rotations only some are used: a model this
+// small cannot tell all of them apart by a short text's first words, and errors in that are not repaired by training on 114 texts.
 func Tasks(ctx context.Context) (*reasoninggym.Dataset, *envs.Bank, error) {
-	tasks, err := reasoninggym.New("caesar_cipher", reasoninggym.Config{"min_words": 5, "max_words": 12, "seed": 42})
+	tasks, err := reasoninggym.New("caesar_cipher", reasoninggym.Config{"min_words": 5, "max_words": 12, "max_rotation": Rotations, "seed": 42})
 	if err != nil {
 		return nil, nil, err
 	}

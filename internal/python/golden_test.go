@@ -2,8 +2,8 @@ package python
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,37 +19,119 @@ func TestTextGolden(t *testing.T) {
 			Columns    []string
 			Words      [][]any
 			Split      [][3]any
+			SplitLines [][3]any
+			Repr       [][2]any `json:"repr_list"`
+			Loads      [][2]any `json:"json_loads"`
 		}
 		decode(t, golden.Read(t, path), &file)
+		same := func(what string, got, want any) {
+			t.Helper()
+			cases++
+			if sprint(got) != sprint(want) {
+				t.Errorf("%s is %s, want %s", what, sprint(got), sprint(want))
+			}
+		}
 		for _, row := range file.Whitespace {
 			text := row[0].(string)
 			for _, c := range text {
-				got := [5]any{text, IsSpace(c), len(Fields("a"+text+"b")) == 2, Strip(text+"a") == "a", IsSpace(c)}
-				if got != row {
-					t.Errorf("white space: got %v, want %v", got, row)
-				}
-				cases++
+				same("white space", [5]any{text, IsSpace(c), len(Fields("a"+text+"b")) == 2, Strip(text+"a") == "a", IsSpace(c)}, row)
 			}
 		}
-		alpha := slices.Index(file.Columns, "isalpha")
 		for _, row := range file.Words {
-			if got := IsAlpha(row[0].(string)); got != row[alpha] {
-				t.Errorf("isalpha of %q is %v", row[0], got)
+			text := row[0].(string)
+			for i, column := range file.Columns {
+				switch column {
+				case "upper":
+					same("upper of "+text, Upper(text), row[i])
+				case "lower":
+					same("lower of "+text, Lower(text), row[i])
+				case "isalpha":
+					same("isalpha of "+text, IsAlpha(text), row[i])
+				case "isdecimal":
+					same("isdecimal of "+text, IsDecimal(text), row[i])
+				case "isalnum":
+					same("isalnum of "+text, IsAlnum(text), row[i])
+				}
 			}
-			cases++
 		}
 		for _, row := range file.Split {
 			text := row[0].(string)
-			if got := sprint([]any{text, append([]string{}, Fields(text)...), Strip(text)}); got != sprint(row) {
-				t.Errorf("split: got %s, want %s", got, sprint(row))
+			same("split", []any{text, append([]string{}, Fields(text)...), Strip(text)}, row)
+		}
+		for _, row := range file.SplitLines {
+			same("splitlines", append([]string{}, SplitLines(row[0].(string))...), row[1])
+		}
+		for _, row := range file.Repr {
+			same("repr", Repr(pythonValue(row[0])), row[1])
+		}
+		for _, row := range file.Loads {
+			want := row[1].(map[string]any)
+			got, err := ParseJSON(row[0].(string))
+			if err != nil {
+				same("json.loads of "+row[0].(string), outcome(nil, err), want)
+			} else {
+				same("json.loads of "+row[0].(string), goldenValue(got), want["value"])
 			}
-			cases++
 		}
 	}
 	t.Logf("%d texts", cases)
 	if cases == 0 {
 		t.Fatal("no case ran")
 	}
+}
+
+// pythonValue turns JSON of the golden files, with tuples as {"$tuple": […]}, into what Repr takes.
+func pythonValue(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := ParseInt(string(v), 10); err == nil {
+			return n
+		}
+		return float(v)
+	case []any:
+		list := []any{}
+		for _, e := range v {
+			list = append(list, pythonValue(e))
+		}
+		return list
+	case map[string]any:
+		if elements, ok := v["$tuple"]; ok {
+			return Tuple(pythonValue(elements).([]any))
+		}
+		d := &Dict{values: map[string]any{}}
+		for key, e := range v {
+			d.set(key, pythonValue(e))
+		}
+		return d
+	}
+	return v
+}
+
+// goldenValue is how the golden files write what ParseJSON returns.
+func goldenValue(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return map[string]any{"$float": FloatRepr(v)}
+		}
+	case Int:
+		if n, ok := v.Int64(); !ok || n > 1<<53 || n < -1<<53 {
+			return map[string]any{"$int": v.String()}
+		}
+	case []any:
+		list := []any{}
+		for _, e := range v {
+			list = append(list, goldenValue(e))
+		}
+		return list
+	case *Dict:
+		m := map[string]any{}
+		for key, e := range v.All() {
+			m[key] = goldenValue(e)
+		}
+		return m
+	}
+	return v
 }
 
 func decode(t *testing.T, data []byte, into any) {

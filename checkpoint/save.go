@@ -106,10 +106,12 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // OpenState opens a checkpoint's folder after checking that it is whole: the manifest has the given SHA-256 (if one is
-// given), every file has its size and digest, no file is missing or foreign. Errors wrap [ErrDamaged] or [ErrFormat].
+// given), every file has its size and digest, no file is missing or foreign. Errors wrap [ErrDamaged] or [ErrFormat], unless
+// the system does not let a file be read: that says nothing about it.
 func OpenState(dir, manifest string) (_ *State, _ *Manifest, err error) {
 	damaged := func(name string, err error) error {
-		if errors.Is(err, ErrFormat) || errors.Is(err, ErrDamaged) {
+		var system *fs.PathError
+		if errors.Is(err, ErrFormat) || errors.Is(err, ErrDamaged) || errors.As(err, &system) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)

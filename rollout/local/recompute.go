@@ -1,0 +1,36 @@
+package local
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // the graph's operations read as formulae
+
+	"github.com/grouper-rl/grouper/policy"
+)
+
+// recompute lets a policy without a cache of its own be used like one that has: its cache is the tokens so far, and every
+// Extend computes all of them.
+type recompute struct{ policy.Policy }
+
+// Cache is the tokens, [rows,capacity] int32.
+func (recompute) Cache(rows, capacity int) []shapes.Shape {
+	return []shapes.Shape{shapes.Make(dtypes.Int32, rows, capacity)}
+}
+
+// Extend puts the tokens into their slots and computes the whole rows.
+func (r recompute) Extend(w policy.Vars, cache []*Node, in policy.Inputs) (hidden *Node, next []*Node) {
+	g, old := in.Tokens.Graph(), cache[0]
+	rows, width, capacity := old.Shape().Dim(0), in.Tokens.Shape().Dim(1), old.Shape().Dim(1)
+	// Row i of x [n,…] for each i of the indices.
+	take := func(x, indices *Node) *Node { return Gather(x, ExpandAxes(indices, -1)) }
+
+	which := Sub(Iota(g, shapes.Make(dtypes.Int32, capacity), 0), in.Start) // of the new tokens belongs into each slot
+	first, last := Const(g, int32(0)), Const(g, int32(width-1))
+	isNew := LogicalAnd(GreaterOrEqual(which, first), LessOrEqual(which, last))
+	added := Transpose(take(Transpose(in.Tokens, 0, 1), Min(Max(which, first), last)), 0, 1)
+	tokens := Where(BroadcastToDims(Reshape(isNew, 1, capacity), rows, capacity), added, old)
+
+	all := r.Hidden(w, policy.Inputs{Tokens: tokens, Pad: in.Pad})
+	slots := Add(Iota(g, shapes.Make(dtypes.Int32, width), 0), in.Start)
+	return Transpose(take(Transpose(all, 0, 1), slots), 0, 1), []*Node{tokens}
+}

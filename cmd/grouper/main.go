@@ -1,6 +1,7 @@
 // Command grouper works on run directories, finished or running.
 //
 //	grouper verify DIR    check every hash, reward and figure of a run
+//	grouper report DIR    plots and tables of a run
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 
 type cli struct {
 	Verify verifyCommand `cmd:"" help:"Check every hash, reward and figure of a run directory, without a backend."`
+	Report reportCommand `cmd:"" help:"Write plots and tables of a run directory into its folder report; the run may be going on."`
 }
 
 // errSaid ends the program with status 1 when everything has been said.

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/report"
+)
+
+type reportCommand struct {
+	Dir string `arg:"" help:"The run directory." type:"existingdir"`
+}
+
+// Run writes the report and prints the evaluations.
+func (c *reportCommand) Run(ctx context.Context, out io.Writer) error {
+	if err := report.Write(ctx, c.Dir); err != nil {
+		return err
+	}
+	rec, err := checkpoint.Read(c.Dir)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\nplots, metrics.csv and results.md are in %s\n", report.Table(rec.History.Evaluations), filepath.Join(c.Dir, report.Folder))
+	return err
+}

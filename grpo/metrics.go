@@ -11,12 +11,14 @@ import (
 // Metrics are the numbers of one update that follow from its completions and weights; they are part of the run's logical
 // content. Log-probs and entropies are in nats.
 type Metrics struct {
-	RewardMean float64 `json:"reward_mean"`
-	RewardStd  float64 `json:"reward_std"`  // over all completions of the batch, dividing by their number
-	SolveAll   float64 `json:"solve_all"`   // groups in which every completion has reward 1
-	SolveNone  float64 `json:"solve_none"`  // groups in which none has a reward above 0
-	Truncated  float64 `json:"truncated"`   // completions stopped by a limit
-	TokensMean float64 `json:"tokens_mean"` // completion length
+	RewardMean   float64 `json:"reward_mean"`
+	RewardStd    float64 `json:"reward_std"`    // over all completions of the batch, unbiased
+	SolveAll     float64 `json:"solve_all"`     // share of groups in which every completion has reward 1
+	SolveNone    float64 `json:"solve_none"`    // share of groups in which none has a reward above 0
+	ZeroVariance float64 `json:"zero_variance"` // share of groups whose rewards are all equal: they teach nothing
+	Truncated    float64 `json:"truncated"`     // share of completions stopped by a limit
+	TokensMean   float64 `json:"tokens_mean"`   // completion length
+	TokensMax    float64 `json:"tokens_max"`
 
 	Tokens       float64 `json:"tokens"`        // completion tokens in all
 	Scored       float64 `json:"tokens_scored"` // of them in the loss
@@ -56,8 +58,9 @@ func (m *Metrics) describe(b *batch, s Signal, logProbs, entropies [][]float64) 
 // count fills in what follows from the completions alone.
 func (m *Metrics) count(lines []checkpoint.Line, groupSize int) {
 	f := checkpoint.Figures(lines, groupSize)
-	m.RewardMean, m.RewardStd, m.TokensMean = f["reward_mean"], f["reward_std"], f["tokens_mean"]
-	m.SolveAll, m.SolveNone, m.Truncated = f["solve_all"], f["solve_none"], f["truncated"]
+	m.RewardMean, m.RewardStd, m.Truncated = f["reward_mean"], f["reward_std"], f["truncated"]
+	m.SolveAll, m.SolveNone, m.ZeroVariance = f["solve_all"], f["solve_none"], f["zero_variance"]
+	m.TokensMean, m.TokensMax = f["tokens_mean"], f["tokens_max"]
 }
 
 // Timing are facts of the host: seconds a phase, and completion tokens a second.

@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+
 	"github.com/grouper-rl/grouper/backend"
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
@@ -67,6 +69,7 @@ type setup struct {
 	opt   optim.Optimizer
 	lr    float64
 	dtype dtypes.DType
+	roles [3]int // devices of training, rollout and evaluation
 }
 
 func small() setup {
@@ -95,14 +98,21 @@ func (s setup) open(t testing.TB, b *backend.Backend, dir string) (*Trainer, err
 	d := tinyDecoder(t, s.dtype)
 	w, err := d.Init(5)
 	require.NoError(t, err)
-	engine, err := local.New(b, d, local.Options{})
-	require.NoError(t, err)
-	t.Cleanup(engine.Close)
 	bank := letterBank(t, 5, 2)
-	sampler := rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}}, Grader: echo{},
-		Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 3, Stop: []int32{10}}}
-	parts := Parts{Backend: b, Policy: d, Weights: w, Optimizer: s.opt, Schedule: optim.Constant(s.lr), Bank: bank, Sampler: sampler,
-		Evaluator: &eval.Evaluator{Sampler: sampler, Tasks: bank.Validation, Seeds: []int64{17, 43}}}
+	sampler := func(device int) rollout.Sampler {
+		engine, err := local.New(b, d, local.Options{Device: compute.DeviceNum(device)})
+		require.NoError(t, err)
+		t.Cleanup(engine.Close)
+		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}}, Grader: echo{},
+			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 3, Stop: []int32{10}}}
+	}
+	train := sampler(s.roles[1])
+	evaluate := train
+	if s.roles[2] != s.roles[1] {
+		evaluate = sampler(s.roles[2])
+	}
+	parts := Parts{Backend: b, Device: s.roles[0], Policy: d, Weights: w, Optimizer: s.opt, Schedule: optim.Constant(s.lr), Bank: bank,
+		Sampler: train, Evaluator: &eval.Evaluator{Sampler: evaluate, Tasks: bank.Validation, Seeds: []int64{17, 43}}}
 	if dir != "" {
 		run, err := checkpoint.Open(dir)
 		if err != nil {
@@ -148,7 +158,7 @@ func digest(t testing.TB, dir string) string {
 }
 
 // firstLetter rewards the right first letter, whatever follows.
-type firstLetter struct{ echo }
+type firstLetter struct{}
 
 func (firstLetter) Grade(_ context.Context, task envs.Task, reply envs.Reply) (envs.Score, error) {
 	if strings.HasPrefix(reply.Text, task.Answer) {
@@ -204,6 +214,24 @@ func TestResumeIsExact(t *testing.T) {
 			require.Empty(t, s.train(t, b, broken, -1), "nothing is left to do")
 			require.Equal(t, want, digest(t, broken), name)
 		}
+	})
+}
+
+// Training, rollout and evaluation may each have a device of their own, without changing anything that is recorded.
+func TestRolesOnOtherDevices(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+		s := small()
+		if b.NumDevices() < 4 {
+			_, err := local.New(b, tinyDecoder(t, s.dtype), local.Options{Device: 7})
+			require.ErrorContains(t, err, "Device")
+			t.Skipf("%d devices", b.NumDevices())
+		}
+		together := t.TempDir()
+		s.train(t, b, together, -1)
+		s.roles = [3]int{1, 2, 3}
+		apart := t.TempDir()
+		s.train(t, b, apart, -1)
+		require.Equal(t, digest(t, together), digest(t, apart))
 	})
 }
 

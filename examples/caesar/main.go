@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 
 	"github.com/grouper-rl/grouper/backend"
@@ -62,7 +61,7 @@ func main() {
 	flag.IntVar(&o.evalEvery, "eval-every", 10, "updates between checkpoints and evaluations")
 	flag.BoolVar(&o.quiet, "quiet", false, "print only the table at the end")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := console.Interruptible()
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
 		console.Fail(err)

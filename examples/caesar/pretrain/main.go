@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"log"
 	"math"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -38,7 +36,7 @@ func main() {
 	steps := flag.Int("steps", 1400, "steps on right targets")
 	unsure := flag.Int("unsure", 400, "further steps with some wrong targets")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := console.Interruptible()
 	defer stop()
 	if err := pretrain(ctx, *dir, *spec, *seed, *steps, *unsure); err != nil {
 		log.Fatal(err)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/grouper-rl/grouper/checkpoint"
@@ -30,8 +32,8 @@ func (p *Progress) Show(u *grpo.Update) {
 			p.started = time.Now().Add(-time.Duration((u.Timing.Rollout + u.Timing.Train) * float64(time.Second)))
 		}
 		perUpdate := time.Since(p.started) / time.Duration(u.Update-p.first)
-		fmt.Fprintf(p.W, "update %3d/%d  reward %.3f  truncated %2.0f  loss %+.4f  clip %.3f  grad %.3f  %5.0f tok/s  %s left\n",
-			u.Update, p.Total, m.RewardMean, m.Truncated, m.Loss, m.ClipFrac, m.GradNorm,
+		fmt.Fprintf(p.W, "update %3d/%d  reward %.3f  truncated %2.0f %%  loss %+.4f  clip %.3f  grad %.3f  %5.0f tok/s  %s left\n",
+			u.Update, p.Total, m.RewardMean, 100*m.Truncated, m.Loss, m.ClipFrac, m.GradNorm,
 			m.Tokens/(u.Timing.Rollout+u.Timing.Train), (perUpdate * time.Duration(p.Total-u.Update)).Round(time.Second))
 	}
 	if u.Evaluation != nil {
@@ -43,6 +45,13 @@ func (p *Progress) Show(u *grpo.Update) {
 func Evaluation(e checkpoint.Evaluation) string {
 	return fmt.Sprintf("%s evaluation of update %d: %.2f %% (%d / %d, %d truncated, 95 %% interval %.1f to %.1f %%)",
 		strings.Repeat("─", 4), e.Update, 100*e.Accuracy, e.Correct, e.Scored, e.Truncated, 100*e.Interval[0], 100*e.Interval[1])
+}
+
+// Interruptible is a context that an interrupt (Ctrl-C, SIGTERM) cancels; a second one ends the program at once.
+func Interruptible() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // Fail ends the program after an error, and says how to go on after an interrupt.

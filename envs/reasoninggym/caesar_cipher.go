@@ -10,23 +10,28 @@ import (
 )
 
 // caesarCipher is CaesarCipherDataset of reasoning_gym/algorithmic/caesar_cipher.py.
-var caesarCipher = definition[caesarCipherConfig]{
+var caesarCipher = definition[CaesarCipherConfig]{
 	name:        "caesar_cipher",
 	category:    "algorithmic",
 	description: "Decrypt a sentence whose letters were moved along the alphabet.",
-	defaults:    caesarCipherConfig{Delimiter: ".", MinWords: 3, MaxWords: 20, MinRotation: 1, MaxRotation: 25},
+	defaults:    CaesarCipherConfig{Delimiter: ".", MinWords: 3, MaxWords: 20, MinRotation: 1, MaxRotation: 25},
 	prepare:     prepareCaesarCipher,
+	curriculum: []Attribute{
+		interval("rotation", "min_rotation", "max_rotation", "Places that letters are moved", 5, 15, 25, 50),
+		interval("words", "min_words", "max_words", "Words of a sentence", 5, 15, 25, 50),
+	},
 }
 
-type caesarCipherConfig struct {
+// CaesarCipherConfig has the settings of caesar_cipher.
+type CaesarCipherConfig struct {
 	Delimiter   string `json:"delimiter"`    // between two sentences of the text
 	MinWords    int    `json:"min_words"`    // of a sentence
-	MaxWords    int    `json:"max_words"`    //
+	MaxWords    int    `json:"max_words"`    // of a sentence
 	MinRotation int    `json:"min_rotation"` // places that letters are moved
-	MaxRotation int    `json:"max_rotation"` //
+	MaxRotation int    `json:"max_rotation"` // places that letters are moved
 }
 
-func (c caesarCipherConfig) validate() error {
+func (c CaesarCipherConfig) validate() error {
 	if c.Delimiter == "" {
 		return errors.New("delimiter is empty, must be a text that ends a sentence")
 	}
@@ -49,7 +54,7 @@ type caesarCipherMetadata struct {
 	} `json:"difficulty"`
 }
 
-func prepareCaesarCipher(c caesarCipherConfig) (generator, error) {
+func prepareCaesarCipher(c CaesarCipherConfig) (generator, error) {
 	sentences, err := caesarSentences(c)
 	if err != nil {
 		return nil, err
@@ -57,7 +62,7 @@ func prepareCaesarCipher(c caesarCipherConfig) (generator, error) {
 	if len(sentences) == 0 {
 		return nil, fmt.Errorf("with the delimiter %q, the text has no sentence of %d to %d words", c.Delimiter, c.MinWords, c.MaxWords)
 	}
-	return func(r *python.Random, _ int) (item, error) {
+	return func(r *python.Random) (item, error) {
 		sentence := python.Choice(r, sentences)
 		m := caesarCipherMetadata{ClearText: sentence, NumWords: strings.Count(sentence, " ") + 1}
 		m.Rotation = r.RandInt(c.MinRotation, c.MaxRotation)
@@ -74,7 +79,7 @@ func prepareCaesarCipher(c caesarCipherConfig) (generator, error) {
 
 // caesarSentences are the sentences of the text with the wanted number of words, in upper case. Words that are not all letters,
 // such as those before a comma, are left out first.
-func caesarSentences(c caesarCipherConfig) ([]string, error) {
+func caesarSentences(c CaesarCipherConfig) ([]string, error) {
 	text, err := text(inTheYear2889)
 	if err != nil {
 		return nil, err

@@ -7,21 +7,25 @@ import (
 )
 
 // isomorphicStrings is IsomorphicStringsDataset of reasoning_gym/algorithmic/isomorphic_strings.py.
-var isomorphicStrings = definition[isomorphicStringsConfig]{
+var isomorphicStrings = definition[IsomorphicStringsConfig]{
 	name:        "isomorphic_strings",
 	category:    "algorithmic",
 	description: "Say whether replacing characters one for one turns a string into another.",
-	defaults:    isomorphicStringsConfig{MinStringLength: 2, MaxStringLength: 10, PSolvable: 0.5},
+	defaults:    IsomorphicStringsConfig{MinStringLength: 2, MaxStringLength: 10, PSolvable: 0.5},
 	prepare:     prepareIsomorphicStrings,
+	curriculum: []Attribute{
+		ranged("string_length", "min_string_length", "max_string_length", "Characters of a string", 10, 50, 100, 1000),
+	},
 }
 
-type isomorphicStringsConfig struct {
-	MinStringLength int     `json:"min_string_length"`
-	MaxStringLength int     `json:"max_string_length"`
-	PSolvable       float64 `json:"p_solvable"` // probability that the strings are isomorphic by construction
+// IsomorphicStringsConfig has the settings of isomorphic_strings.
+type IsomorphicStringsConfig struct {
+	MinStringLength int     `json:"min_string_length"` // characters of a string
+	MaxStringLength int     `json:"max_string_length"` // characters of a string
+	PSolvable       float64 `json:"p_solvable"`        // probability that the strings are isomorphic by construction
 }
 
-func (c isomorphicStringsConfig) validate() error {
+func (c IsomorphicStringsConfig) validate() error {
 	return check(
 		atLeast("min_string_length", c.MinStringLength, 2),
 		atLeast("max_string_length", c.MaxStringLength, c.MinStringLength),
@@ -39,9 +43,9 @@ type isomorphicStringsMetadata struct {
 	} `json:"difficulty"`
 }
 
-func prepareIsomorphicStrings(c isomorphicStringsConfig) (generator, error) {
+func prepareIsomorphicStrings(c IsomorphicStringsConfig) (generator, error) {
 	letters := newLetters()
-	return func(r *python.Random, _ int) (item, error) {
+	return func(r *python.Random) (item, error) {
 		m := isomorphicStringsMetadata{StringLength: r.RandInt(c.MinStringLength, c.MaxStringLength)}
 		m.Solvable = r.Float64() < c.PSolvable
 		m.Words[0], m.Words[1] = letters.pair(r, m.StringLength, m.Solvable)

@@ -3,20 +3,46 @@
 // and index, and an answer has the same score. Upstream here is revision 49b07130b3fcd12f2d064bba7c43869543a0e7e7 (PyPI
 // release 0.1.25) on CPython 3.11 with PYTHONHASHSEED=0.
 //
+// A dataset is opened by upstream's names of its settings, or by its config struct:
+//
 //	tasks, err := reasoninggym.New("caesar_cipher", reasoninggym.Config{"min_words": 5, "max_words": 12, "seed": 42})
+//
+//	config := reasoninggym.Defaults[reasoninggym.CaesarCipherConfig]()
+//	config.MinWords, config.MaxWords = 5, 12
+//	tasks, err := reasoninggym.Open(config, reasoninggym.Common{Seed: 42})
+//
+// and is then a source of tasks and what scores answers:
+//
 //	bank, err := envs.Freeze(ctx, tasks, envs.Split{Train: 114, Validation: 50, DistinctBy: "clear_text"})
 //
-// Scorers read answers as data: nothing that a model wrote is ever evaluated. To add a dataset, write its file and name it in
-// the list in datasets.go.
+// # Wrong answers and lenient scores
+//
+// Some of upstream's datasets have wrong answers, and many scorers give credit for more than the right answer. In Mode Upstream,
+// the default, all of that is as upstream. In Mode Corrected it is not; Info.Faults lists what that changes. The mode is a
+// setting, which is none of upstream's, so that a bank's manifest says it and whoever scores the bank again does as before:
+//
+//	tasks, err := reasoninggym.New("gcd", reasoninggym.Config{"mode": reasoninggym.Corrected})
+//
+// # Safety
+//
+// Scorers read answers as data: nothing that a model wrote is ever evaluated, and any text has a score in bounded time and memory.
+// Settings with which upstream never ends are refused, or end with the context.
+//
+// # Adding a dataset
+//
+// Write its file, which has a definition (see chain_sum.go for a plain one), and name it in the list in datasets.go. The tests find
+// its golden files by themselves. CONTRIBUTING.md in this folder goes through the steps.
 package reasoninggym
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grouper-rl/grouper/envs"
@@ -26,11 +52,11 @@ import (
 // namespace stands before a dataset's name in Dataset.Name and in bank manifests.
 const namespace = "reasoning_gym/"
 
-// Config holds settings by upstream's field names. What it does not name has upstream's default, except seed, which is
-// random there and 42 here.
-//
-//   - "seed": any int64; item i of seed s is item i-1 of seed s+1, but for its number
-//   - "size": how many items there are said to be. Items beyond it can be made all the same.
+// ErrNoItem says that upstream makes no item of this number: it raises there. The error's text has Python's exception.
+var ErrNoItem = errors.New("upstream raises for this item")
+
+// Config holds settings by upstream's field names, and those of Common. What it does not name has upstream's default, except
+// "seed", which is random there and 42 here, and "mode", which is Upstream.
 type Config map[string]any
 
 // Info describes a dataset.
@@ -39,10 +65,12 @@ type Info struct {
 	Category    string          // upstream's: "algorithmic", "arithmetic", "logic", …
 	Description string          // what is asked for, in a sentence
 	Defaults    json.RawMessage // all settings with their defaults, a JSON object
+	Faults      []Fault         // what Mode Corrected does otherwise than Upstream
+	Attributes  []Attribute     // of the curriculum
 }
 
-// Datasets lists what New can make, sorted by name.
-func Datasets() []Info {
+// Names lists what New can make, sorted by name, with category and description.
+func Names() []Info {
 	var infos []Info
 	for _, d := range datasets {
 		infos = append(infos, d.info())
@@ -55,10 +83,9 @@ func Datasets() []Info {
 // envs.Described. It does not change and is safe for concurrent use.
 type Dataset struct {
 	name     string
-	config   json.RawMessage // all fields
-	seed     int64
-	size     int
-	generate generator
+	config   json.RawMessage // all settings
+	common   Common
+	generate indexedGenerator
 	score    scorer
 }
 
@@ -70,15 +97,54 @@ var (
 // New returns a dataset by upstream's name. The error says what is allowed if there is no such dataset or field, or if a
 // value has the wrong type or is out of range.
 func New(name string, config Config) (*Dataset, error) {
+	d, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.open(config)
+}
+
+func find(name string) (dataset, error) {
 	var names []string
 	for _, d := range datasets {
-		if d.info().Name == name {
-			return d.open(config)
+		if d.id() == name {
+			return d, nil
 		}
-		names = append(names, d.info().Name)
+		names = append(names, d.id())
 	}
 	slices.Sort(names)
 	return nil, fmt.Errorf("reasoninggym: there is no dataset %q, there are: %s", name, strings.Join(names, ", "))
+}
+
+// Defaults returns a dataset's config struct with upstream's defaults.
+func Defaults[C Settings]() C {
+	d, _ := definitionOf[C]()
+	return cloneSettings(d.defaults)
+}
+
+// Open returns the dataset whose config struct is given. In common, a Size of 0 is upstream's default and an empty Mode is
+// Upstream; the Seed counts as it is. Errors are as those of New.
+func Open[C Settings](config C, common Common) (*Dataset, error) {
+	d, err := definitionOf[C]()
+	if err != nil {
+		return nil, err
+	}
+	if common.Size == 0 {
+		common.Size = d.common().Size
+	}
+	if common.Mode == "" {
+		common.Mode = Upstream
+	}
+	return d.make(cloneSettings(config), common)
+}
+
+func definitionOf[C Settings]() (definition[C], error) {
+	for _, d := range datasets {
+		if d, ok := d.(definition[C]); ok {
+			return d, nil
+		}
+	}
+	return definition[C]{}, fmt.Errorf("reasoninggym: there is no dataset with a config %T", *new(C)) // C is Settings itself
 }
 
 // FromOrigin makes the dataset again that a bank's manifest names as its source, to score the bank's tasks.
@@ -107,9 +173,10 @@ func (d *Dataset) Origin() envs.Origin {
 }
 
 // Size is the setting "size".
-func (d *Dataset) Size() int { return d.size }
+func (d *Dataset) Size() int { return d.common.Size }
 
 // Task makes item index of the dataset, which may be beyond its size. The ID is "dataset/seed/index"; Metadata is upstream's.
+// The error wraps ErrNoItem where upstream raises.
 func (d *Dataset) Task(ctx context.Context, index int) (task envs.Task, err error) {
 	if err := ctx.Err(); err != nil {
 		return task, err
@@ -117,35 +184,41 @@ func (d *Dataset) Task(ctx context.Context, index int) (task envs.Task, err erro
 	if index < 0 {
 		return task, fmt.Errorf("reasoninggym: index is %d, must be at least 0", index)
 	}
-	if d.seed > math.MaxInt64-int64(index) {
-		return task, fmt.Errorf("reasoninggym: seed %d and index %d together are above 2^63-1", d.seed, index)
+	if d.common.Seed > math.MaxInt64-int64(index) {
+		return task, fmt.Errorf("reasoninggym: seed %d and index %d together are above 2^63-1", d.common.Seed, index)
 	}
-	made, err := d.make(index)
+	made, err := d.make(ctx, index)
 	if err != nil {
-		return task, fmt.Errorf("reasoninggym: item %d of %s with seed %d: %w", index, d.name, d.seed, err)
+		return task, fmt.Errorf("reasoninggym: item %d of %s with seed %d: %w", index, d.name, d.common.Seed, err)
 	}
 	metadata, err := d.metadata(index, made.metadata)
 	if err != nil {
 		return task, err
 	}
 	return envs.Task{
-		ID:       fmt.Sprintf("%s/%d/%d", d.name, d.seed, index),
+		ID:       d.name + "/" + strconv.FormatInt(d.common.Seed, 10) + "/" + strconv.Itoa(index),
 		Question: made.question,
 		Answer:   made.answer,
 		Metadata: metadata,
 	}, nil
 }
 
-// make turns what would be an exception in Python into an error.
-func (d *Dataset) make(index int) (made item, err error) {
+// make turns what is an exception in Python into an error.
+func (d *Dataset) make(ctx context.Context, index int) (made item, err error) {
+	defer func() {
+		var raised python.Error
+		if errors.As(err, &raised) {
+			err = fmt.Errorf("%w: %w", ErrNoItem, raised)
+		}
+	}()
 	defer python.Catch(&err)
-	return d.generate(python.NewRandom(d.seed+int64(index)), index)
+	return d.generate(ctx, python.NewRandom(d.common.Seed+int64(index)), index)
 }
 
 // metadata puts the two fields that all datasets share before a dataset's own.
 func (d *Dataset) metadata(index int, own any) (json.RawMessage, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"source_dataset":%q,"source_index":%d,`, d.name, index)
+	b.WriteString(`{"source_dataset":"` + d.name + `","source_index":` + strconv.Itoa(index) + ",")
 	head := b.Len()
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -156,7 +229,17 @@ func (d *Dataset) metadata(index int, own any) (json.RawMessage, error) {
 	return append(data[:head], data[head+1:b.Len()-1]...), nil // without the brace and the newline
 }
 
-// Score returns upstream's score of an answer, in [0,1]. Every text has a score: the error is always nil.
+// Score returns the score of an answer in [0,1]: in Mode Upstream that of upstream, and 0 where upstream raises. Every text has a
+// score. An error says that the task is none of this dataset.
 func (d *Dataset) Score(_ context.Context, task envs.Task, answer string) (float64, error) {
-	return d.score(task, answer), nil
+	var score float64
+	var err, raised error
+	func() {
+		defer python.Catch(&raised)
+		score, err = d.score(task, answer)
+	}()
+	if raised != nil {
+		return 0, nil
+	}
+	return score, err
 }

@@ -3,6 +3,7 @@ package reasoninggym
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -40,8 +41,8 @@ func TestNewRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{"ceasar", nil, `there is no dataset "ceasar", there are: caesar_cipher, isomorphic_strings`},
-		{"caesar_cipher", Config{"min_word": 1}, `there is no field "min_word", there are: delimiter, max_rotation, max_words, min_rotation, min_words, seed, size`},
+		{"ceasar", nil, `there is no dataset "ceasar", there are: base_conversion, basic_arithmetic, `},
+		{"caesar_cipher", Config{"min_word": 1}, `there is no field "min_word", there are: delimiter, max_rotation, max_words, min_rotation, min_words, mode, seed, size`},
 		{"caesar_cipher", Config{"MIN_WORDS": 1}, `there is no field "MIN_WORDS"`},
 		{"caesar_cipher", Config{"min_words": "5"}, `min_words is "5", must be an integer`},
 		{"caesar_cipher", Config{"min_words": 5.5}, `min_words is 5.5, must be an integer`},
@@ -58,6 +59,16 @@ func TestNewRefuses(t *testing.T) {
 		{"caesar_cipher", Config{"min_rotation": 9, "max_rotation": 8}, `max_rotation is 8, must be 9 to 25`},
 		{"caesar_cipher", Config{"delimiter": ""}, `delimiter is empty`},
 		{"caesar_cipher", Config{"min_words": 9000, "max_words": 9001}, `no sentence of 9000 to 9001 words`},
+		{"caesar_cipher", Config{"mode": "strict"}, `mode is "strict", must be one of ["upstream" "corrected"]`},
+		{"basic_arithmetic", Config{"operators": "+"}, `operators is "+", must be a list, each element a string`},
+		{"basic_arithmetic", Config{"operators": []string{"+", "**"}}, `an element of operators is "**", must be one of ["+" "-" "*" "/"]`},
+		{"basic_arithmetic", Config{"operators": []any{"+", nil}}, `operators is []interface {}{"+", interface {}(nil)}, must be a list, each element a string`},
+		{"basic_arithmetic", Config{"operators": []string{}}, `operators is empty`},
+		{"basic_arithmetic", Config{"whitespace": "two"}, `whitespace is "two", must be one of ["no_space" "single" "random"]`},
+		{"number_sorting", Config{"min_value": "1"}, `min_value is "1", must be a number`},
+		{"number_sorting", Config{"min_value": math.Inf(-1)}, `min_value is -Inf, must be finite`},
+		{"number_sorting", Config{"min_value": 3, "max_value": 3}, `max_value is 3, must be above 3`},
+		{"base_conversion", Config{"min_base": 9, "max_base": 9}, `max_base is 9, must be 10 to 36`},
 		{"isomorphic_strings", Config{"p_solvable": 1.5}, `p_solvable is 1.5, must be 0 to 1`},
 		{"isomorphic_strings", Config{"p_solvable": true}, `p_solvable is true, must be a number`},
 		{"isomorphic_strings", Config{"min_string_length": 1}, `min_string_length is 1, must be at least 2`},
@@ -73,7 +84,7 @@ func TestNewRefuses(t *testing.T) {
 // A verifier has only the bank: with the origin in its manifest it must get the scorer and the tasks again.
 func TestFromOrigin(t *testing.T) {
 	for _, config := range []Config{nil, {"seed": math.MaxInt64 - 5}, {"seed": -7, "size": 3}} {
-		for _, info := range Datasets() {
+		for _, info := range Names() {
 			d, err := New(info.Name, config)
 			if err != nil {
 				t.Fatal(err)
@@ -94,8 +105,8 @@ func TestFromOrigin(t *testing.T) {
 	}
 }
 
-func TestDatasets(t *testing.T) {
-	for _, info := range Datasets() {
+func TestNames(t *testing.T) {
+	for _, info := range Names() {
 		if info.Category == "" || info.Description == "" {
 			t.Errorf("%+v", info)
 		}
@@ -128,9 +139,71 @@ func TestTaskErrors(t *testing.T) {
 	}
 }
 
+// A typed config must be the same dataset as upstream's names of its fields, and must not share lists with the defaults.
+func TestOpen(t *testing.T) {
+	config := Defaults[CaesarCipherConfig]()
+	config.MinWords, config.MaxWords = 5, 12
+	typed, err := Open(config, Common{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := New("caesar_cipher", Config{"min_words": 5, "max_words": 12, "seed": 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dumpTask(t, typed, 3) != dumpTask(t, named, 3) || string(typed.config) != string(named.config) {
+		t.Errorf("%s is not %s", typed.config, named.config)
+	}
+	config.MinWords = 0
+	if _, err := Open(config, Common{}); err == nil || !strings.Contains(err.Error(), "min_words is 0") {
+		t.Error(err)
+	}
+	if _, err := Open(Defaults[CaesarCipherConfig](), Common{Mode: "strict"}); err == nil || !strings.Contains(err.Error(), `mode is "strict", must be one of ["upstream" "corrected"]`) {
+		t.Error(err)
+	}
+	styles := Defaults[FractionSimplificationConfig]()
+	styles.Styles[0] = "changed"
+	if Defaults[FractionSimplificationConfig]().Styles[0] != "plain" {
+		t.Error("a user can change the defaults")
+	}
+}
+
+// Who reads what Corrected changes must be able to rely on it: each fault's example differs between the modes, and a dataset
+// that corrects anything says so.
+func TestFaults(t *testing.T) {
+	for _, info := range Names() {
+		for _, f := range info.Faults {
+			config := Config{}
+			for name, value := range f.Config {
+				config[name] = value
+			}
+			score := map[Mode]float64{}
+			made := map[Mode]envs.Task{}
+			for _, mode := range []Mode{Upstream, Corrected} {
+				config["mode"] = mode
+				d, err := New(info.Name, config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				made[mode], err = d.Task(t.Context(), f.Index)
+				if err != nil && !errors.Is(err, ErrNoItem) {
+					t.Fatal(err)
+				}
+				score[mode], err = d.Score(t.Context(), made[Upstream], f.Example(made[Upstream]))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if score[Upstream] == score[Corrected] && made[Upstream].Question == made[Corrected].Question && made[Upstream].Answer == made[Corrected].Answer {
+				t.Errorf("%s, %q: %q scores %v in both modes", info.Name, f.What, f.Example(made[Upstream]), score[Upstream])
+			}
+		}
+	}
+}
+
 // Rollouts are graded and tasks are made from many goroutines at once.
 func TestConcurrentUse(t *testing.T) {
-	for _, info := range Datasets() {
+	for _, info := range Names() {
 		d, err := New(info.Name, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -165,22 +238,28 @@ func dumpTask(t *testing.T, d *Dataset, index int) string {
 	return string(data)
 }
 
-// A model may write anything. Every text must have a score in [0,1], and the oracle must have 1.
+// A model may write anything. Every text must have a score in [0,1] in both modes, and the oracle of a corrected dataset must have 1.
 func FuzzScore(f *testing.F) {
-	for _, s := range []string{"", "True", "Truee", "IT WAS", "\x00", "\xff\xfe", "é", "nan", "1e400", "[[", strings.Repeat("(", 999)} {
+	for _, s := range []string{"", "True", "Truee", "IT WAS", "\x00", "\xff\xfe", "é", "nan", "1e400", "1e999999999", "[[", "0x", "['1', '2']", "$\\frac{1}{2}$", "1_0/٣",
+		strings.Repeat("(", 999), strings.Repeat("[", 2000), strings.Repeat("9", 5000)} {
 		f.Add(uint16(3), s)
 	}
 	var all []*Dataset
-	for _, info := range Datasets() {
-		d, err := New(info.Name, nil)
-		if err != nil {
-			f.Fatal(err)
+	for _, info := range Names() {
+		for _, mode := range []Mode{Upstream, Corrected} {
+			d, err := New(info.Name, Config{"mode": mode})
+			if err != nil {
+				f.Fatal(err)
+			}
+			all = append(all, d)
 		}
-		all = append(all, d)
 	}
 	f.Fuzz(func(t *testing.T, index uint16, answer string) {
 		for _, d := range all {
 			task, err := d.Task(t.Context(), int(index))
+			if errors.Is(err, ErrNoItem) {
+				continue
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,15 +269,19 @@ func FuzzScore(f *testing.F) {
 					t.Errorf("%s: %q scores %v, %v", task.ID, a, score, err)
 				}
 			}
-			if score, _ := d.Score(t.Context(), task, task.Answer); score != 1 {
+			if score, _ := d.Score(t.Context(), task, task.Answer); score != 1 && task.Answer != "" && d.common.Mode == Corrected {
 				t.Errorf("%s: the oracle %q scores %v", task.ID, task.Answer, score)
+			}
+			task.Metadata = []byte(answer) // a bank's file may hold anything
+			if score, err := d.Score(t.Context(), task, answer); err == nil && !(score >= 0 && score <= 1) {
+				t.Errorf("%s with the metadata %q: %v", task.ID, answer, score)
 			}
 		}
 	})
 }
 
 func BenchmarkTask(b *testing.B) {
-	for _, info := range Datasets() {
+	for _, info := range Names() {
 		b.Run(info.Name, func(b *testing.B) {
 			d, err := New(info.Name, nil)
 			if err != nil {
@@ -216,7 +299,7 @@ func BenchmarkTask(b *testing.B) {
 }
 
 func BenchmarkScore(b *testing.B) {
-	for _, info := range Datasets() {
+	for _, info := range Names() {
 		b.Run(info.Name, func(b *testing.B) {
 			d, err := New(info.Name, nil)
 			if err != nil {

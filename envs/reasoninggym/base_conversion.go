@@ -1,0 +1,99 @@
+package reasoninggym
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// baseConversion is BaseConversionDataset of reasoning_gym/algorithmic/base_conversion.py.
+var baseConversion = definition[BaseConversionConfig]{
+	name:        "base_conversion",
+	category:    "algorithmic",
+	description: "Write a number in another base.",
+	defaults:    BaseConversionConfig{MinBase: 2, MaxBase: 16, MinValue: 0, MaxValue: 1000},
+	prepare:     prepareBaseConversion,
+
+	scoreCorrected: scoreBaseConversion,
+	faults: []Fault{
+		{What: "A right number with leading zeros gets a part of the credit, and one with capital letters none; corrected, the value counts.", Answer: "00{answer}"},
+	},
+	curriculum: []Attribute{
+		interval("base", "min_base", "max_base", "Bases of the number systems", 2, 9, 18, 27, 36),
+		interval("value", "min_value", "max_value", "The number", 1_000, 10_000, 100_000, 1_000_000),
+	},
+}
+
+// BaseConversionConfig has the settings of base_conversion.
+type BaseConversionConfig struct {
+	MinBase  int `json:"min_base"`  // of both number systems
+	MaxBase  int `json:"max_base"`  // of both number systems
+	MinValue int `json:"min_value"` // of the number
+	MaxValue int `json:"max_value"` // of the number
+}
+
+func (c BaseConversionConfig) validate() error {
+	return check(
+		between("min_base", c.MinBase, 2, 35),
+		between("max_base", c.MaxBase, c.MinBase+1, 36), // of one base alone, upstream looks for another one for ever
+		atLeast("min_value", c.MinValue, 0),
+		above("max_value", c.MaxValue, c.MinValue),
+	)
+}
+
+type baseConversionMetadata struct {
+	DecimalValue int    `json:"decimal_value"`
+	SourceBase   int    `json:"source_base"`
+	TargetBase   int    `json:"target_base"`
+	SourceRepr   string `json:"source_repr"`
+	TargetRepr   string `json:"target_repr"`
+	Difficulty   struct {
+		Base  [2]int `json:"base"`
+		Value [2]int `json:"value"`
+	} `json:"difficulty"`
+}
+
+func prepareBaseConversion(c BaseConversionConfig) (generator, error) {
+	var m baseConversionMetadata
+	m.Difficulty.Base = [2]int{c.MinBase, c.MaxBase}
+	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
+	return func(r *python.Random) (item, error) {
+		m := m
+		m.DecimalValue = r.RandInt(c.MinValue, c.MaxValue)
+		m.SourceBase = r.RandInt(c.MinBase, c.MaxBase)
+		m.TargetBase = r.RandInt(c.MinBase, c.MaxBase)
+		for m.TargetBase == m.SourceBase {
+			m.TargetBase = r.RandInt(c.MinBase, c.MaxBase)
+		}
+		m.SourceRepr = strconv.FormatInt(int64(m.DecimalValue), m.SourceBase)
+		m.TargetRepr = strconv.FormatInt(int64(m.DecimalValue), m.TargetBase)
+		return item{
+			question: "Your task is to convert a number between two different bases.\n\n" +
+				"If the target base is > 10, use lowercase letters a-z for digits above 9.\n\n" +
+				"Now, convert the " + baseName(m.SourceBase) + " number " + m.SourceRepr + " to " + baseName(m.TargetBase) + "\n",
+			answer:   m.TargetRepr,
+			metadata: &m,
+		}, nil
+	}, nil
+}
+
+func baseName(base int) string {
+	switch base {
+	case 2:
+		return "binary"
+	case 16:
+		return "hexadecimal"
+	}
+	return "base-" + strconv.Itoa(base)
+}
+
+// scoreBaseConversion gives 1 for the value, whatever the case of letters and the number of leading zeros.
+func scoreBaseConversion(task envs.Task, answer string) (float64, error) {
+	significant := func(s string) string { return strings.TrimLeft(strings.ToLower(python.Strip(s)), "0") }
+	if python.Strip(answer) != "" && significant(answer) == significant(task.Answer) {
+		return 1, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,65 @@
+package reasoninggym
+
+import (
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// lcm is LCMDataset of reasoning_gym/arithmetic/lcm.py.
+var lcm = definition[LCMConfig]{
+	name:        "lcm",
+	category:    "arithmetic",
+	description: "Find the least common multiple of integers.",
+	defaults:    LCMConfig{MinNumbers: 2, MaxNumbers: 2, MinValue: 1, MaxValue: 100},
+	prepare:     prepareLCM,
+	curriculum: []Attribute{
+		ranged("numbers", "min_numbers", "max_numbers", "How many numbers there are", 2, 3, 4, 5),
+		interval("value", "min_value", "max_value", "How large numbers are", 100, 1000, 10000, 100000),
+	},
+}
+
+// LCMConfig has the settings of lcm.
+type LCMConfig struct {
+	MinNumbers int `json:"min_numbers"` // how many numbers there are
+	MaxNumbers int `json:"max_numbers"` // how many numbers there are
+	MinValue   int `json:"min_value"`   // of a number
+	MaxValue   int `json:"max_value"`   // of a number
+}
+
+func (c LCMConfig) validate() error {
+	return validateNumbers(c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
+}
+
+type lcmMetadata struct {
+	Numbers    []int      `json:"numbers"`
+	Result     python.Int `json:"result"`
+	Difficulty struct {
+		Numbers [2]int `json:"numbers"`
+		Value   [2]int `json:"value"`
+	} `json:"difficulty"`
+}
+
+func prepareLCM(c LCMConfig) (generator, error) {
+	var m lcmMetadata
+	m.Difficulty.Numbers = [2]int{c.MinNumbers, c.MaxNumbers}
+	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
+	return func(r *python.Random) (item, error) {
+		m := m
+		for range 3 { // upstream prefers numbers that have a common divisor
+			m.Numbers = drawNumbers(r, c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
+			product := python.NewInt(1)
+			m.Result = product
+			for _, n := range m.Numbers {
+				product = product.Mul(python.NewInt(n))
+				m.Result = m.Result.LCM(python.NewInt(n))
+			}
+			if m.Result.Cmp(product) < 0 {
+				break
+			}
+		}
+		return item{
+			question: "Find the Least Common Multiple (LCM) of these numbers: " + joinInts(m.Numbers, ", "),
+			answer:   m.Result.String(),
+			metadata: &m,
+		}, nil
+	}, nil
+}

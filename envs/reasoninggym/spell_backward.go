@@ -1,0 +1,109 @@
+package reasoninggym
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// spellBackward is SpellBackwardDataset of reasoning_gym/algorithmic/spell_backward.py.
+var spellBackward = definition[SpellBackwardConfig]{
+	name:        "spell_backward",
+	category:    "algorithmic",
+	description: "Spell a word backward.",
+	defaults:    SpellBackwardConfig{MinWordLen: 3, MaxWordLen: 10, DataFile: "words3to10.txt"},
+	prepare:     prepareSpellBackward,
+	score:       scoreSpellBackward,
+
+	scoreCorrected: scoreSpellBackwardCorrected,
+	faults: []Fault{
+		{What: "Each letter in its place gets a part of the credit, and letters after the right ones cost little or nothing; corrected, the word must be the right one.", Answer: "{answer}x"},
+	},
+	curriculum: []Attribute{
+		ranged("word_len", "min_word_len", "max_word_len", "Letters of the word", span(3, 13, 2)...),
+	},
+}
+
+// SpellBackwardConfig has the settings of spell_backward.
+type SpellBackwardConfig struct {
+	MinWordLen int    `json:"min_word_len"` // letters of the word
+	MaxWordLen int    `json:"max_word_len"` // letters of the word
+	DataFile   string `json:"data_file"`    // words3to10.txt
+}
+
+func (c SpellBackwardConfig) validate() error {
+	return check(
+		between("min_word_len", c.MinWordLen, 1, 10),
+		atLeast("max_word_len", c.MaxWordLen, max(c.MinWordLen, 3)), // there are no shorter words
+		oneOf("data_file", c.DataFile, "words3to10.txt"),
+	)
+}
+
+type spellBackwardMetadata struct {
+	Word       string `json:"word"`
+	WordLen    int    `json:"word_len"`
+	Difficulty struct {
+		WordLen [2]int `json:"word_len"`
+	} `json:"difficulty"`
+}
+
+func prepareSpellBackward(c SpellBackwardConfig) (generator, error) {
+	text, err := text(words3to10)
+	if err != nil {
+		return nil, err
+	}
+	var words []string
+	for _, line := range python.SplitLines(text) {
+		word := python.Strip(line)
+		if n := utf8.RuneCountInString(word); n >= c.MinWordLen && n <= c.MaxWordLen && python.IsAlnum(word) {
+			words = append(words, word)
+		}
+	}
+	return func(r *python.Random) (item, error) {
+		var m spellBackwardMetadata
+		m.Difficulty.WordLen = [2]int{c.MinWordLen, c.MaxWordLen}
+		m.Word = python.Choice(r, words)
+		letters := []rune(m.Word)
+		m.WordLen = len(letters)
+		slices.Reverse(letters)
+		return item{
+			question: "Spell this word backward (example: sun -> nus): " + m.Word,
+			answer:   string(letters),
+			metadata: &m,
+		}, nil
+	}, nil
+}
+
+// scoreSpellBackward gives 1 for the word in any case, else a share for each letter in its place, added up as upstream does: if
+// that makes exactly 1, 0.2 less.
+func scoreSpellBackward(task envs.Task, answer string) (float64, error) {
+	want, got := python.Lower(task.Answer), python.Lower(answer)
+	if want == got {
+		return 1, nil
+	}
+	letters := []rune(want)
+	share := 1 / float64(len(letters))
+	score, i := 0.0, 0
+	for _, c := range got {
+		if i == len(letters) {
+			break
+		}
+		if c == letters[i] {
+			score += share
+		}
+		i++
+	}
+	if score == 1 {
+		score -= 0.2
+	}
+	return score, nil
+}
+
+func scoreSpellBackwardCorrected(task envs.Task, answer string) (float64, error) {
+	if python.Lower(python.Strip(answer)) == python.Lower(task.Answer) {
+		return 1, nil
+	}
+	return 0, nil
+}

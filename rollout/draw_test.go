@@ -117,7 +117,7 @@ func TestDrawProperties(t *testing.T) {
 					vocab = 40
 				}
 				draw := drawer(t, b, s)
-				compared := 0
+				drawn, compared := 0, 0
 				rapid.Check(t, func(t *rapid.T) {
 					step := rapid.SampledFrom([]float64{1e-4, .1, .5, 2}).Draw(t, "step") // coarse steps make ties
 					values := rapid.SliceOfN(rapid.IntRange(-40, 40), rows*vocab, rows*vocab).Draw(t, "values")
@@ -137,6 +137,7 @@ func TestDrawProperties(t *testing.T) {
 						d, err := rollout.NewDistribution(row, s)
 						require.NoError(t, err)
 						require.NotZero(t, d.Probs[got.token], "a token that was filtered out")
+						drawn++
 						if token, clear := clearPick(t, row, s, float64(uniforms[i])); clear {
 							compared++
 							require.EqualValues(t, token, got.token)
@@ -145,7 +146,7 @@ func TestDrawProperties(t *testing.T) {
 						}
 					}
 				})
-				require.Greater(t, compared, 200)
+				require.Greater(t, compared, drawn/4)
 			})
 		}
 	})

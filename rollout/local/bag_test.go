@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // the graph's operations read as formulae
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/stretchr/testify/require"
 
@@ -29,31 +29,31 @@ func (p bag) Params() []policy.Param {
 func (p bag) VocabSize() int    { return p.vocab }
 func (p bag) MaxPositions() int { return p.positions }
 
-func (p bag) Hidden(w policy.Vars, in policy.Inputs) *Node {
+func (p bag) Hidden(w policy.Vars, in policy.Inputs) *graph.Node {
 	g, rows := in.Tokens.Graph(), in.Tokens.Shape().Dim(0)
-	in.Start = Const(g, int32(0))
-	hidden, _ := p.extend(w, Zeros(g, shapes.Make(w[0].DType(), rows, p.dim)), in)
+	in.Start = graph.Const(g, int32(0))
+	hidden, _ := p.extend(w, graph.Zeros(g, shapes.Make(w[0].DType(), rows, p.dim)), in)
 	return hidden
 }
 
-func (p bag) Logits(w policy.Vars, hidden *Node) *Node {
-	return ConvertDType(DotGeneral(hidden, []int{1}, nil, w[2], []int{0}, nil), dtypes.Float32)
+func (p bag) Logits(w policy.Vars, hidden *graph.Node) *graph.Node {
+	return graph.ConvertDType(graph.DotGeneral(hidden, []int{1}, nil, w[2], []int{0}, nil), dtypes.Float32)
 }
 
 // extend goes on from the sum so far, [B,D].
-func (p bag) extend(w policy.Vars, sum *Node, in policy.Inputs) (hidden, next *Node) {
+func (p bag) extend(w policy.Vars, sum *graph.Node, in policy.Inputs) (hidden, next *graph.Node) {
 	g, rows, width := in.Tokens.Graph(), in.Tokens.Shape().Dim(0), in.Tokens.Shape().Dim(1)
-	slots := Add(Iota(g, shapes.Make(dtypes.Int32, rows, width), 1), in.Start)
-	position := Sub(slots, Reshape(in.Pad, rows, 1))
-	isToken := ConvertDType(GreaterOrEqual(position, Const(g, int32(0))), w[0].DType())
+	slots := graph.Add(graph.Iota(g, shapes.Make(dtypes.Int32, rows, width), 1), in.Start)
+	position := graph.Sub(slots, graph.Reshape(in.Pad, rows, 1))
+	isToken := graph.ConvertDType(graph.GreaterOrEqual(position, graph.Const(g, int32(0))), w[0].DType())
 	// Filler on the right may lie beyond the last position.
-	position = Min(Max(position, Const(g, int32(0))), Const(g, int32(p.positions-1)))
-	x := Mul(Gather(w[0], ExpandAxes(in.Tokens, -1)), ExpandAxes(isToken, -1))
-	upTo := ConvertDType(LowerTriangular(g, width), x.DType()) // [t,s]
-	sums := TransposeAllAxes(DotGeneral(x, []int{1}, nil, upTo, []int{1}, nil), 0, 2, 1)
-	sums = Add(sums, Reshape(sum, rows, 1, p.dim))
-	next = Reshape(Slice(sums, AxisRange(), AxisElem(-1)), rows, p.dim)
-	return Add(sums, Gather(w[1], ExpandAxes(position, -1))), next
+	position = graph.Min(graph.Max(position, graph.Const(g, int32(0))), graph.Const(g, int32(p.positions-1)))
+	x := graph.Mul(graph.Gather(w[0], graph.ExpandAxes(in.Tokens, -1)), graph.ExpandAxes(isToken, -1))
+	upTo := graph.ConvertDType(graph.LowerTriangular(g, width), x.DType()) // [t,s]
+	sums := graph.TransposeAllAxes(graph.DotGeneral(x, []int{1}, nil, upTo, []int{1}, nil), 0, 2, 1)
+	sums = graph.Add(sums, graph.Reshape(sum, rows, 1, p.dim))
+	next = graph.Reshape(graph.Slice(sums, graph.AxisRange(), graph.AxisElem(-1)), rows, p.dim)
+	return graph.Add(sums, graph.Gather(w[1], graph.ExpandAxes(position, -1))), next
 }
 
 // recurrent is bag with a cache: the sum so far, which has no axis of slots.
@@ -63,9 +63,9 @@ func (p recurrent) Cache(rows, _ int) []shapes.Shape {
 	return []shapes.Shape{shapes.Make(dtypes.Float32, rows, p.dim)}
 }
 
-func (p recurrent) Extend(w policy.Vars, cache []*Node, in policy.Inputs) (*Node, []*Node) {
-	hidden, next := p.extend(w, ConvertDType(cache[0], w[0].DType()), in)
-	return hidden, []*Node{ConvertDType(next, dtypes.Float32)}
+func (p recurrent) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (*graph.Node, []*graph.Node) {
+	hidden, next := p.extend(w, graph.ConvertDType(cache[0], w[0].DType()), in)
+	return hidden, []*graph.Node{graph.ConvertDType(next, dtypes.Float32)}
 }
 
 // bagWeights are random weights, and the function that gives the logits after some tokens.

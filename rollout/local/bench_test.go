@@ -55,8 +55,8 @@ func BenchmarkGenerate(b *testing.B) {
 
 // A run samples thousands of times: what a call leaves behind on the device would end it. A cache here takes 1 MB.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc")
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("reads /proc, and takes a while under the race detector")
 	}
 	p := recurrent{bag{vocab: 8, dim: 1 << 12, positions: 100}}
 	w, _ := bagWeights(t, p.bag, 0)

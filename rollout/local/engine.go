@@ -29,7 +29,7 @@ type Options struct {
 	// in the call, and about once in a million tokens one falls on the other side of a border. With it they do not.
 	FixedRows bool
 
-	// Progress is called after each segment with the number of tokens that it sampled; nil: never.
+	// Progress is called after each segment with the number of tokens that it sampled; nil: never. It must not call the engine.
 	Progress func(tokens int)
 }
 
@@ -225,7 +225,7 @@ func (e *Engine) check(reqs []rollout.Request, s rollout.Sampling) error {
 		case len(r.Prompt) == 0:
 			return fmt.Errorf("request %d has an empty prompt", i)
 		case len(r.Prompt) >= context:
-			return fmt.Errorf("request %d: a prompt of %d tokens leaves no room for a completion in a context of %d", i, len(r.Prompt), context)
+			return fmt.Errorf("request %d: a prompt of %d tokens leaves no room in a context of %d", i, len(r.Prompt), context)
 		case at >= 0:
 			return fmt.Errorf("request %d: token %d of the prompt is %d, the vocabulary has %d", i, at, r.Prompt[at], vocab)
 		}

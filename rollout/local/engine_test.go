@@ -87,7 +87,9 @@ func TestGenerateIsReferenceSampling(t *testing.T) {
 
 // checkCompletion compares a completion with sampling on the host, up to a token that hangs on rounding, and returns how
 // many tokens it compared.
-func checkCompletion(t *testing.T, r rollout.Request, k int, c rollout.Completion, s rollout.Sampling, positions int, logits func([]int32) []float64) int {
+func checkCompletion(
+	t *testing.T, r rollout.Request, k int, c rollout.Completion, s rollout.Sampling, positions int, logits func([]int32) []float64,
+) int {
 	const margin = 1e-5
 	require.Len(t, c.LogProbs, len(c.Tokens))
 	require.Len(t, c.Filtered, len(c.Tokens))

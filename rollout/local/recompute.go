@@ -3,7 +3,7 @@ package local
 import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // the graph's operations read as formulae
+	"github.com/gomlx/gomlx/core/graph"
 
 	"github.com/grouper-rl/grouper/policy"
 )
@@ -18,19 +18,20 @@ func (recompute) Cache(rows, capacity int) []shapes.Shape {
 }
 
 // Extend puts the tokens into their slots and computes the whole rows.
-func (r recompute) Extend(w policy.Vars, cache []*Node, in policy.Inputs) (hidden *Node, next []*Node) {
+func (r recompute) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (hidden *graph.Node, next []*graph.Node) {
 	g, old := in.Tokens.Graph(), cache[0]
 	rows, width, capacity := old.Shape().Dim(0), in.Tokens.Shape().Dim(1), old.Shape().Dim(1)
 	// Row i of x [n,…] for each i of the indices.
-	take := func(x, indices *Node) *Node { return Gather(x, ExpandAxes(indices, -1)) }
+	take := func(x, indices *graph.Node) *graph.Node { return graph.Gather(x, graph.ExpandAxes(indices, -1)) }
 
-	which := Sub(Iota(g, shapes.Make(dtypes.Int32, capacity), 0), in.Start) // of the new tokens belongs into each slot
-	first, last := Const(g, int32(0)), Const(g, int32(width-1))
-	isNew := LogicalAnd(GreaterOrEqual(which, first), LessOrEqual(which, last))
-	added := Transpose(take(Transpose(in.Tokens, 0, 1), Min(Max(which, first), last)), 0, 1)
-	tokens := Where(BroadcastToDims(Reshape(isNew, 1, capacity), rows, capacity), added, old)
+	// Which of the new tokens belongs into each slot.
+	which := graph.Sub(graph.Iota(g, shapes.Make(dtypes.Int32, capacity), 0), in.Start)
+	first, last := graph.Const(g, int32(0)), graph.Const(g, int32(width-1))
+	isNew := graph.LogicalAnd(graph.GreaterOrEqual(which, first), graph.LessOrEqual(which, last))
+	added := graph.Transpose(take(graph.Transpose(in.Tokens, 0, 1), graph.Min(graph.Max(which, first), last)), 0, 1)
+	tokens := graph.Where(graph.BroadcastToDims(graph.Reshape(isNew, 1, capacity), rows, capacity), added, old)
 
 	all := r.Hidden(w, policy.Inputs{Tokens: tokens, Pad: in.Pad})
-	slots := Add(Iota(g, shapes.Make(dtypes.Int32, width), 0), in.Start)
-	return Transpose(take(Transpose(all, 0, 1), slots), 0, 1), []*Node{tokens}
+	slots := graph.Add(graph.Iota(g, shapes.Make(dtypes.Int32, width), 0), in.Start)
+	return graph.Transpose(take(graph.Transpose(all, 0, 1), slots), 0, 1), []*graph.Node{tokens}
 }

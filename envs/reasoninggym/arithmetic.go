@@ -2,6 +2,8 @@ package reasoninggym
 
 import (
 	"context"
+	"math/big"
+	"math/bits"
 	"slices"
 
 	"github.com/grouper-rl/grouper/internal/python"
@@ -92,13 +94,13 @@ func (e *evaluator) operand() python.Int {
 	return value
 }
 
-// divisors lists the divisors of n > 0 in ascending order. It takes long for numbers with two large prime factors, of which
-// upstream tries all numbers up to the square root; ctx ends it.
+// divisors lists the divisors of n > 0 in ascending order. Where n is above 2^63 and has two large prime factors that takes long, as
+// it does upstream for smaller ones; ctx ends it.
 func divisors(ctx context.Context, n python.Int) ([]python.Int, error) {
 	list := []python.Int{python.NewInt(1)}
 	for p, step := 2, 1; ; p, step = p+step, 2 {
 		small, isSmall := n.Int64()
-		if isSmall && int64(p) > small/int64(p) {
+		if isSmall && (p > 1000 || int64(p) > small/int64(p)) {
 			break
 		}
 		if p%(1<<16) == 1 && ctx.Err() != nil {
@@ -117,11 +119,44 @@ func divisors(ctx context.Context, n python.Int) ([]python.Int, error) {
 		}
 		list = timesPowers(list, prime, count)
 	}
-	if n.Cmp(python.NewInt(1)) > 0 {
-		list = timesPowers(list, n, 1)
+	rest, _ := n.Int64()
+	primes := primeFactors(uint64(rest), nil)
+	slices.Sort(primes)
+	for len(primes) > 0 {
+		count := 1
+		for count < len(primes) && primes[count] == primes[0] {
+			count++
+		}
+		list = timesPowers(list, python.NewInt(int(primes[0])), count)
+		primes = primes[count:]
 	}
 	slices.SortFunc(list, python.Int.Cmp)
 	return list, nil
+}
+
+// primeFactors appends the prime factors of n < 2^63, which is a prime or has none up to 1000, by Pollard's rho method.
+func primeFactors(n uint64, primes []uint64) []uint64 {
+	if n == 1 {
+		return primes
+	}
+	if n < 1_000_000 || new(big.Int).SetUint64(n).ProbablyPrime(0) { // which is exact below 2^64
+		return append(primes, n)
+	}
+	for c := uint64(1); ; c++ {
+		next := func(x uint64) uint64 {
+			high, low := bits.Mul64(x, x)
+			low, carry := bits.Add64(low, c, 0)
+			return bits.Rem64(high+carry, low, n)
+		}
+		slow, fast, divisor := uint64(2), uint64(2), uint64(1)
+		for divisor == 1 {
+			slow, fast = next(slow), next(next(fast))
+			divisor = uint64(commonDivisor(int(max(slow, fast)-min(slow, fast)), int(n)))
+		}
+		if divisor != n {
+			return primeFactors(n/divisor, primeFactors(divisor, primes))
+		}
+	}
 }
 
 // timesPowers multiplies each number with the powers of a prime up to count.

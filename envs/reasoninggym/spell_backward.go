@@ -77,7 +77,7 @@ func prepareSpellBackward(c SpellBackwardConfig) (generator, error) {
 }
 
 // scoreSpellBackward gives 1 for the word in any case, else a share for each letter in its place, added up as upstream does: if
-// that makes exactly 1, 0.2 less.
+// that makes exactly 1, 0.2 less, and if it makes more, 1.
 func scoreSpellBackward(task envs.Task, answer string) (float64, error) {
 	want, got := python.Lower(task.Answer), python.Lower(answer)
 	if want == got {
@@ -98,7 +98,7 @@ func scoreSpellBackward(task envs.Task, answer string) (float64, error) {
 	if score == 1 {
 		score -= 0.2
 	}
-	return score, nil
+	return min(score, 1), nil
 }
 
 func scoreSpellBackwardCorrected(task envs.Task, answer string) (float64, error) {

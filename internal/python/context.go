@@ -166,6 +166,11 @@ func (c Context) Div(a, b Decimal) Decimal {
 		d.exponent = ideal
 		return c.round(d)
 	}
+	if k := powerOfTen(b.digits); k >= 0 { // exact: only the exponent changes
+		d.digits, d.exponent = a.digits, ideal-k
+		d = d.stripZeros(ideal)
+		return c.round(d)
+	}
 	// One digit more than is kept, and a last one that rounding sees if something is left.
 	shift := b.numDigits() - a.numDigits() + c.Precision + 1
 	above, below := a.digits, b.digits
@@ -175,22 +180,37 @@ func (c Context) Div(a, b Decimal) Decimal {
 		below = below.Mul(PowerOfTen(-shift))
 	}
 	q, rest := above.DivMod(below)
-	d.exponent = ideal - shift
-	if rest.Sign() != 0 {
-		if q.Mod(NewInt(5)).Sign() == 0 {
-			q = q.Add(NewInt(1))
-		}
-	} else {
-		for ; d.exponent < ideal; d.exponent++ {
-			tenth, last := q.DivMod(NewInt(10))
-			if last.Sign() != 0 {
-				break
-			}
-			q = tenth
+	d.digits, d.exponent = q, ideal-shift
+	switch {
+	case rest.Sign() == 0:
+		d = d.stripZeros(ideal)
+	case q.Mod(NewInt(5)).Sign() == 0:
+		d.digits = q.Add(NewInt(1))
+	}
+	return c.round(d)
+}
+
+// powerOfTen is the k of n = 10^k, or -1. It looks at int64s only.
+func powerOfTen(n Int) int {
+	for k, ten := range tens {
+		if n.big == nil && n.small == ten {
+			return k
 		}
 	}
-	d.digits = q
-	return c.round(d)
+	return -1
+}
+
+// stripZeros drops zeros at the end as long as the exponent is below another.
+func (d Decimal) stripZeros(exponent int) Decimal {
+	for d.exponent < exponent {
+		tenth, last := d.digits.DivMod(NewInt(10))
+		if last.Sign() != 0 {
+			break
+		}
+		d.digits = tenth
+		d.exponent++
+	}
+	return d
 }
 
 // Quantize is d.quantize(Decimal("1e<exponent>")): d rounded to an exponent. It raises an InvalidOperation if the result

@@ -36,8 +36,12 @@ func NewDecimal(n Int, exponent int) Decimal {
 	return Decimal{negative: n.Sign() < 0, digits: n.Abs(), exponent: exponent}
 }
 
+// maxDecimalDigits is how many digits ParseDecimal reads: work with more takes long.
+const maxDecimalDigits = 10_000
+
 // ParseDecimal is Decimal(text), which is exact: white space around the number, digits of any script and underscores anywhere
-// count, and so do NaN and Infinity.
+// count, and so do NaN and Infinity. Unlike Python it refuses numbers of more than 10,000 digits, where zeros at the end do not count
+// and are left out.
 func ParseDecimal(text string) (Decimal, error) {
 	if d, ok := parseDecimal(text); ok {
 		return d, nil
@@ -72,15 +76,23 @@ func parseDecimal(text string) (d Decimal, ok bool) {
 	if strings.HasPrefix(s, ".") {
 		fraction, s = cutDigits(s[1:])
 	}
-	d.digits = digitsInt(whole + fraction)
+	digits := strings.TrimLeft(whole+fraction, "0")
+	d.exponent = -len(fraction)
+	if len(digits) > maxDecimalDigits {
+		kept := strings.TrimRight(digits, "0")
+		d.exponent += len(digits) - len(kept)
+		if digits = kept; len(digits) > maxDecimalDigits {
+			return d, false
+		}
+	}
+	d.digits = digitsInt(digits)
 	if s != "" {
 		e, err := strconv.ParseInt(s[1:], 10, 64)
 		if err != nil || e > 2*largestAdjusted || e < 2*smallestExponent {
 			return d, false
 		}
-		d.exponent = int(e)
+		d.exponent += int(e)
 	}
-	d.exponent -= len(fraction)
 	adjusted := d.exponent
 	if d.digits.Sign() != 0 {
 		adjusted = d.Adjusted()
@@ -101,8 +113,11 @@ func specialDecimal(s string) (d Decimal, ok bool) {
 	}
 	payload, ok := strings.CutPrefix(name, "nan")
 	digits, rest := cutDigits(payload)
+	if !ok || rest != "" || len(digits) > maxDecimalDigits {
+		return d, false
+	}
 	d.digits = digitsInt(digits)
-	return d, ok && rest == ""
+	return d, true
 }
 
 // digitsInt reads digits, of which there may be none or any number.
@@ -126,7 +141,11 @@ func (d Decimal) text() string {
 // numDigits is how many digits the integer has, 1 for 0.
 func (d Decimal) numDigits() int {
 	if d.digits.big != nil {
-		return len(d.digits.big.String())
+		n := 1 + int(float64(d.digits.big.BitLen()-1)*(math.Ln2/math.Ln10)) // or one more
+		if d.digits.Cmp(PowerOfTen(n)) >= 0 {
+			n++
+		}
+		return n
 	}
 	n := 1
 	for n < len(tens) && d.digits.small >= tens[n] {

@@ -1,7 +1,10 @@
 // Command pretrain makes the base model of the Caesar example: a small decoder that was shown, supervised, how texts of Isaac
-// Newton's Opticks are deciphered, and that is unsure of its letters because some of the targets were wrong.
+// Newton's Opticks are deciphered, and that is unsure of its letters because in the last stage some of the targets were wrong.
 //
-//	go run ./examples/caesar/pretrain [-dir DIR] [-backend auto] [-seed 1] [-steps N] [-unsure N]
+//	go run ./examples/caesar/pretrain [-dir DIR] [-backend auto] [-seed 1] [-first STAGE]
+//
+// Each stage leaves a model folder, DIR/1, DIR/2, …, and begins with the one before it, so an interrupted pre-training goes on
+// with -first. The last one is the example's model.
 package main
 
 import (
@@ -10,6 +13,7 @@ import (
 	"fmt"
 	"log"
 	"math"
+	"os"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -28,18 +32,34 @@ import (
 	"github.com/grouper-rl/grouper/rollout/local"
 )
 
+// stage is a part of the pre-training: AdamW on batches of 32, with a linear warm-up and a cosine down to 3 % of the learning rate.
+type stage struct {
+	steps, warmup int
+	lr            float64
+	mixture
+}
+
+// stages go from few rotations to all of them, and from sure to unsure. The first letter weighs more where errors are
+// mostly in the rotation, which it decides.
+var stages = []stage{
+	{400, 100, 6e-3, mixture{rotations: 5, shuffled: .5, first: 1}},
+	{1000, 20, 5e-3, mixture{rotations: 5, shuffled: .5, invented: .1, first: 6}},
+	{1500, 50, 5e-3, mixture{rotations: 25, shuffled: .5, invented: .1, first: 6}},
+	{300, 20, 2e-3, mixture{rotations: 25, shuffled: .25, invented: .05, first: 6, wrong: .08}},
+}
+
 func main() {
 	log.SetFlags(0)
-	dir := flag.String("dir", "caesar-base", "folder to write the model to; must not exist")
+	dir := flag.String("dir", "caesar-base", "folder to write the models to")
 	spec := flag.String("backend", "auto", "auto, go, cpu, cuda or the path of a PJRT plug-in")
 	seed := flag.Uint64("seed", 1, "seed of initial weights and training text")
-	steps := flag.Int("steps", 1400, "steps on right targets")
-	unsure := flag.Int("unsure", 400, "further steps with some wrong targets")
+	first := flag.Int("first", 1, "stage to begin with, from the model of the one before")
+	last := flag.Int("last", len(stages), "stage to end with")
 	flag.Parse()
 	ctx, stop := console.Interruptible()
 	defer stop()
-	if err := pretrain(ctx, *dir, *spec, *seed, *steps, *unsure); err != nil {
-		log.Fatal(err)
+	if err := pretrain(ctx, *dir, *spec, *seed, *first, *last); err != nil {
+		console.Fail(err)
 	}
 }
 
@@ -50,12 +70,11 @@ func config(dtype dtypes.DType) decoder.Config {
 	}
 }
 
-func pretrain(ctx context.Context, dir, spec string, seed uint64, steps, unsure int) error {
-	b, err := backend.Open(ctx, spec)
-	if err != nil {
-		return err
+func pretrain(ctx context.Context, dir, spec string, seed uint64, first, last int) error {
+	if first < 1 || last > len(stages) || first > last {
+		return fmt.Errorf("stages %d to %d: there are 1 to %d", first, last, len(stages))
 	}
-	text, err := newSource(seed)
+	b, err := backend.Open(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -67,50 +86,51 @@ func pretrain(ctx context.Context, dir, spec string, seed uint64, steps, unsure 
 	if err != nil {
 		return err
 	}
-	start, mean := time.Now(), 0.
-	stage := func(n, warmup int, lr float64, mix func(step int) mixture) error {
-		schedule := optim.Cosine(lr, .03*lr, n-warmup, .5)
-		weights, err = supervised.Train(ctx, supervised.Config{
-			Backend: b, Policy: d, Optimizer: optim.AdamW{Beta1: .9, Beta2: .98, WeightDecay: .05}, MaxNorm: 1,
-			Schedule: func(k int) float64 {
-				if k < warmup {
-					return lr * float64(k+1) / float64(warmup)
-				}
-				return schedule(k - warmup)
-			},
-			Steps: n, Bucket: 28, Batch: text.batches(32, mix),
-			Report: func(step int, loss float64) {
-				if mean = .98*mean + .02*loss; step == 1 {
-					mean = loss
-				}
-				if step%50 == 0 {
-					log.Printf("step %4d/%d  loss %.4f  %s", step, n, mean, time.Since(start).Round(time.Second))
-				}
-			},
-		}, weights)
-		return err
-	}
-	err = stage(steps, 100, 6e-3, func(step int) mixture {
-		if step < 400 {
-			return mixture{shuffled: .5, first: 1}
+	for k := first; k <= last; k++ {
+		if k > 1 {
+			_, stored, err := hf.Load(ctx, os.DirFS(filepath.Join(dir, strconv.Itoa(k-1))))
+			if err != nil {
+				return err
+			}
+			if weights, err = supervised.Convert(b, d.Params(), stored); err != nil {
+				return err
+			}
 		}
-		return mixture{shuffled: .5, invented: .1, first: 6} // by now errors are mostly in the rotation
-	})
+		if weights, err = stages[k-1].train(ctx, b, d, weights, k, seed); err != nil {
+			return err
+		}
+		if err := save(ctx, b, filepath.Join(dir, strconv.Itoa(k)), weights, seed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s stage) train(ctx context.Context, b *backend.Backend, p policy.Policy, w *policy.Weights, k int, seed uint64) (*policy.Weights, error) {
+	text, err := newSource(seed, uint64(k))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := measure(ctx, b, d, weights); err != nil {
-		return err
-	}
-	if unsure > 0 {
-		if err := stage(unsure, 20, 2e-3, func(int) mixture { return mixture{shuffled: .25, invented: .05, wrong: .05, first: 6} }); err != nil {
-			return err
-		}
-		if err := measure(ctx, b, d, weights); err != nil {
-			return err
-		}
-	}
-	return save(ctx, b, dir, weights, fmt.Sprintf("-seed %d -steps %d -unsure %d", seed, steps, unsure))
+	start, mean := time.Now(), 0.
+	cosine := optim.Cosine(s.lr, .03*s.lr, s.steps-s.warmup, .5)
+	return supervised.Train(ctx, supervised.Config{
+		Backend: b, Policy: p, Optimizer: optim.AdamW{Beta1: .9, Beta2: .98, WeightDecay: .05}, MaxNorm: 1,
+		Schedule: func(step int) float64 {
+			if step < s.warmup {
+				return s.lr * float64(step+1) / float64(s.warmup)
+			}
+			return cosine(step - s.warmup)
+		},
+		Steps: s.steps, Bucket: 28, Batch: text.batches(32, s.mixture),
+		Report: func(step int, loss float64) {
+			if mean = .95*mean + .05*loss; step == 1 {
+				mean = loss
+			}
+			if step%50 == 0 {
+				log.Printf("stage %d, step %4d/%d  loss %.4f  %s", k, step, s.steps, mean, time.Since(start).Round(time.Second))
+			}
+		},
+	}, w)
 }
 
 // measure evaluates the model as the example does, at temperature 1 and greedily.
@@ -143,7 +163,7 @@ func measure(ctx context.Context, b *backend.Backend, p policy.Policy, w *policy
 }
 
 // save rounds the weights to bfloat16 and writes a model folder with a card.
-func save(ctx context.Context, b *backend.Backend, dir string, w *policy.Weights, flags string) error {
+func save(ctx context.Context, b *backend.Backend, dir string, w *policy.Weights, seed uint64) error {
 	d, err := decoder.New(config(dtypes.BFloat16))
 	if err != nil {
 		return err
@@ -156,7 +176,7 @@ func save(ctx context.Context, b *backend.Backend, dir string, w *policy.Weights
 	if err != nil {
 		return err
 	}
-	rounded, err := supervised.Round(b, d.Params(), w)
+	rounded, err := supervised.Convert(b, d.Params(), w)
 	if err != nil {
 		return err
 	}
@@ -168,7 +188,7 @@ func save(ctx context.Context, b *backend.Backend, dir string, w *policy.Weights
 	if err != nil {
 		return err
 	}
-	m.Files["README.md"] = fmt.Appendf(nil, card, flags, hash, math.Round(float64(rounded.Size())/1000))
+	m.Files["README.md"] = fmt.Appendf(nil, card, seed, b.Kind(), math.Round(float64(rounded.Size())/1000), hash)
 	return hf.Save(ctx, dir, m, rounded)
 }
 
@@ -179,12 +199,11 @@ license: apache-2.0
 
 A decoder of the Qwen 3 kind with a token for each character, made by
 
-    go run ./examples/caesar/pretrain %s
+    go run ./examples/caesar/pretrain -seed %d
 
-on XLA CPU: supervised on windows of 5 to 12 words of Isaac Newton's Opticks (public domain) enciphered with rotations 1 to 5,
-at the end with 5 %% of the target letters replaced by random ones. None of the plaintexts of the example's tasks is in that text.
+on backend %q: supervised on enciphered windows of 5 to 12 words of Isaac Newton's Opticks (public domain), in which none of
+the plaintexts of the example's tasks occurs. The stages stand in that command's source.
 
-- weights: bfloat16, digest %s
-- %.0f thousand weights
-- evaluated as in the example: see its README
+- %.0f thousand weights in bfloat16
+- digest of the weights: %s
 `

@@ -41,7 +41,7 @@ type source struct {
 	rand     *rand.Rand
 }
 
-func newSource(seed uint64) (*source, error) {
+func newSource(seed, stage uint64) (*source, error) {
 	all, err := words()
 	if err != nil {
 		return nil, err
@@ -53,15 +53,16 @@ func newSource(seed uint64) (*source, error) {
 	distinct := slices.Clone(all)
 	slices.Sort(distinct)
 	distinct = slices.DeleteFunc(slices.Compact(distinct), func(w string) bool { return len(w) == 1 && w != "A" && w != "I" && w != "O" })
-	return &source{words: all, distinct: distinct, tok: tok, rand: rand.New(rand.NewPCG(seed, 0))}, nil
+	return &source{words: all, distinct: distinct, tok: tok, rand: rand.New(rand.NewPCG(seed, stage))}, nil
 }
 
 // mixture says how examples differ from ordinary text.
 type mixture struct {
-	shuffled float64 // share of windows made of words drawn from all distinct words: rare words are learned, too
-	invented float64 // share of words of random letters: names have to be spelled, not guessed
-	wrong    float64 // share of target letters that are replaced by random ones: the model learns to be unsure
-	first    float32 // weight of the first letter, which decides the rotation
+	rotations int     // ciphers are rotated by 1 to this
+	shuffled  float64 // share of windows made of words drawn from all distinct words: rare words are learned, too
+	invented  float64 // share of words of random letters: names have to be spelled, not guessed
+	wrong     float64 // share of target letters that are replaced by random ones: the model learns to be unsure
+	first     float32 // weight of the first letter, which decides the rotation
 }
 
 // window draws 5 to 12 words.
@@ -89,7 +90,7 @@ func (s *source) letter() rune { return rune(caesar.Letters[s.rand.IntN(26)]) }
 
 // example draws a text and a rotation.
 func (s *source) example(m mixture) supervised.Example {
-	text, by := s.window(m), 1+s.rand.IntN(caesar.Rotations)
+	text, by := s.window(m), 1+s.rand.IntN(m.rotations)
 	cipher := strings.Map(func(r rune) rune {
 		if r == ' ' {
 			return r
@@ -120,13 +121,13 @@ func (s *source) example(m mixture) supervised.Example {
 
 // batches draws batches of examples of similar length, so that little is spent on padding: eight batches at a time, sorted by
 // length and handed out in random order.
-func (s *source) batches(size int, mix func(step int) mixture) func(step int) []supervised.Example {
+func (s *source) batches(size int, m mixture) func(step int) []supervised.Example {
 	var ready [][]supervised.Example
-	return func(step int) []supervised.Example {
+	return func(int) []supervised.Example {
 		if len(ready) == 0 {
 			all := make([]supervised.Example, 8*size)
 			for i := range all {
-				all[i] = s.example(mix(step))
+				all[i] = s.example(m)
 			}
 			slices.SortStableFunc(all, func(a, b supervised.Example) int { return len(a.Completion) - len(b.Completion) })
 			ready = slices.Collect(slices.Chunk(all, size))

@@ -31,7 +31,7 @@ func TestTextHoldsNothingOfTheBank(t *testing.T) {
 	require.Len(t, forbidden, 2*164)
 
 	// The windows of a whole pre-training with the default settings, by its seed.
-	s, err := newSource(1)
+	s, err := newSource(1, 1)
 	require.NoError(t, err)
 	n := 40_000
 	if testing.Short() {
@@ -45,11 +45,11 @@ func TestTextHoldsNothingOfTheBank(t *testing.T) {
 
 // Each example must be a cipher of its text, one rotation for all letters, in the form that the example's prompts have.
 func TestExamplesAreCiphers(t *testing.T) {
-	s, err := newSource(2)
+	s, err := newSource(2, 1)
 	require.NoError(t, err)
 	seen := map[int]bool{}
 	for range 200 {
-		e := s.example(mixture{first: 6})
+		e := s.example(mixture{rotations: 25, first: 6})
 		prompt, err := s.tok.Decode(e.Prompt)
 		require.NoError(t, err)
 		completion, err := s.tok.Decode(e.Completion)
@@ -69,5 +69,5 @@ func TestExamplesAreCiphers(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, seen, caesar.Rotations)
+	require.Len(t, seen, 25)
 }

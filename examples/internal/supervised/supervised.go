@@ -114,9 +114,9 @@ func batch(examples []Example, bucket int) []any {
 	}
 }
 
-// Round gives float32 weights in the dtypes of other parameters of the same names.
-func Round(b *backend.Backend, params []policy.Param, w *policy.Weights) (*policy.Weights, error) {
-	round, err := backend.Compile(b, "rounding", func(in []*graph.Node) []*graph.Node { return optim.Round(params, in) })
+// Convert gives weights in the dtypes of other parameters of the same shapes, rounded to nearest even.
+func Convert(b *backend.Backend, params []policy.Param, w *policy.Weights) (*policy.Weights, error) {
+	round, err := backend.Compile(b, "converting weights", func(in []*graph.Node) []*graph.Node { return optim.Round(params, in) })
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"log"
 	"math"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"

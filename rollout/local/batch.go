@@ -74,23 +74,23 @@ func (e *Engine) plan(reqs []rollout.Request, s rollout.Sampling) (batches [][]*
 	return batches
 }
 
-// Sizes are rounded up, so that few shapes are compiled.
+// Sizes are rounded up to powers of two, so that few shapes are compiled.
 const (
 	leastWidth    = 16 // of prompts
 	leastCapacity = 64
 	leastRows     = 16
 )
 
-// roundUp returns the smallest of least, least*factor, least*factor², … that is not below n.
-func roundUp(n, least, factor int) int {
+// roundUp returns the smallest of least, 2 least, 4 least, … that is not below n.
+func roundUp(n, least int) int {
 	for least < n {
-		least *= factor
+		least *= 2
 	}
 	return least
 }
 
 // promptWidth is the room for all but the last token of a prompt.
-func promptWidth(prompt []int32) int { return roundUp(len(prompt)-1, leastWidth, 2) }
+func promptWidth(prompt []int32) int { return roundUp(len(prompt)-1, leastWidth) }
 
 // rowsFor rounds up a number of rows. On devices that run whole segments compilation is dear and a few rows more cost
 // little; elsewhere it is the other way round.
@@ -99,7 +99,7 @@ func (e *Engine) rowsFor(n int) int {
 	case e.opts.FixedRows:
 		return e.opts.MaxRows
 	case e.loop:
-		return roundUp(n, leastRows, 4)
+		return roundUp(n, leastRows)
 	}
 	return (n + 7) / 8 * 8
 }
@@ -192,7 +192,7 @@ func (b *batch) prefill(ctx context.Context) error {
 // arrange makes a cache for b.rows out of those that there are, whose rows they stand at, with slots for the next segment.
 func (b *batch) arrange(at []int32) error {
 	b.width = b.e.rowsFor(len(b.rows))
-	b.capacity = roundUp(b.start+b.e.opts.Segment, leastCapacity, 2)
+	b.capacity = roundUp(b.start+b.e.opts.Segment, leastCapacity)
 	f, err := b.e.arrange(b.capacity)
 	if err != nil {
 		return err

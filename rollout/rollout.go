@@ -13,7 +13,8 @@ type Engine interface {
 	// Load hands weights over; the engine takes a copy, so the caller may change or donate its own afterwards.
 	Load(ctx context.Context, w *policy.Weights) error
 	// Generate samples one completion for each seed of each request and returns them in that order. A completion
-	// depends on the weights, the sampling settings, its prompt and its seed, and on nothing else in the call.
+	// depends on the weights, the sampling settings, its prompt and its seed, and on nothing else in the call, up to the
+	// rounding of an engine's log-probs. The same call gives the same bits.
 	Generate(ctx context.Context, reqs []Request, s Sampling) ([][]Completion, error)
 }
 

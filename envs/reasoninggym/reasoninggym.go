@@ -80,11 +80,12 @@ func Names() []Info {
 }
 
 // Dataset makes the tasks of one dataset with one config and scores answers to them. It is an envs.Source, an envs.Env and an
-// envs.Described. It does not change and is safe for concurrent use.
+// envs.Described. It is safe for concurrent use, and makes tasks fastest in the order of their indices.
 type Dataset struct {
 	name     string
 	config   json.RawMessage // all settings
 	common   Common
+	seeds    python.Sequence
 	generate indexedGenerator
 	score    scorer
 }
@@ -212,7 +213,7 @@ func (d *Dataset) make(ctx context.Context, index int) (made item, err error) {
 		}
 	}()
 	defer python.Catch(&err)
-	return d.generate(ctx, python.NewRandom(d.common.Seed+int64(index)), index)
+	return d.generate(ctx, d.seeds.Random(d.common.Seed+int64(index)), index)
 }
 
 // metadata puts the two fields that all datasets share before a dataset's own.

@@ -45,9 +45,8 @@ type stage struct {
 // mostly in the rotation, which it decides.
 var stages = []stage{
 	{400, 100, 6e-3, mixture{rotations: 5, shuffled: .5, first: 1}},
-	{1000, 20, 5e-3, mixture{rotations: 5, shuffled: .5, invented: .1, first: 6}},
-	{1500, 50, 5e-3, mixture{rotations: 25, shuffled: .5, invented: .1, first: 6}},
-	{300, 20, 2e-3, mixture{rotations: 25, shuffled: .25, invented: .05, first: 6, wrong: .08}},
+	{1400, 50, 5e-3, mixture{rotations: 25, shuffled: .5, invented: .1, first: 6}},
+	{200, 20, 2e-3, mixture{rotations: 25, shuffled: .25, invented: .05, first: 6, wrong: .08}},
 }
 
 func main() {
@@ -75,6 +74,9 @@ func config(dtype dtypes.DType) decoder.Config {
 func pretrain(ctx context.Context, dir, spec string, seed uint64, first, last int) error {
 	if first < 1 || last > len(stages) || first > last {
 		return fmt.Errorf("stages %d to %d: there are 1 to %d", first, last, len(stages))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	b, err := backend.Open(ctx, spec)
 	if err != nil {

@@ -164,7 +164,9 @@ func (l *learner) learn(ctx context.Context, b *batch, step int, lr float64) (*M
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		out, err := l.gradients.Call(l.device, l.masters, backend.Donate(grads), micro.inputs(), micro.targets(l.cfg, signal, rows))
+		in := append(micro.inputs(), micro.targets(l.cfg, signal, rows)...)
+		out, err := l.gradients.Call(l.device, l.masters, backend.Donate(grads), in)
+		backend.Free(in...)
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +267,9 @@ func (l *learner) rows(b *batch, micros []micro) (Rows, error) {
 func (l *learner) logProbs(b *batch, micros []micro, weights []*tensors.Tensor) ([][]float64, error) {
 	rows := make([][]float64, len(b.rows))
 	for _, micro := range micros {
-		out, err := l.forward.Call(l.device, weights, micro.inputs())
+		in := micro.inputs()
+		out, err := l.forward.Call(l.device, weights, in)
+		backend.Free(in...)
 		if err != nil {
 			return nil, err
 		}

@@ -65,11 +65,13 @@ func Train(ctx context.Context, c Config, w *policy.Weights) (*policy.Weights, e
 			backend.Free(state...)
 			return nil, err
 		}
-		args := append([]any{backend.Donate(state)}, batch(c.Batch(k), c.Bucket)...)
+		in := batch(c.Batch(k), c.Bucket)
+		args := []any{backend.Donate(state), in}
 		for _, s := range c.Optimizer.Scalars(c.Schedule(k), k+1) {
 			args = append(args, float32(s))
 		}
 		out, err := step.Call(0, args...)
+		backend.Free(in...)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", k+1, err)
 		}
@@ -85,7 +87,7 @@ func Train(ctx context.Context, c Config, w *policy.Weights) (*policy.Weights, e
 }
 
 // batch lays examples out: prompts [B,P] padded on the left, padding [B], completions, targets and weights [B,C] padded on the right.
-func batch(examples []Example, bucket int) []any {
+func batch(examples []Example, bucket int) []*tensors.Tensor {
 	up := func(n int) int { return (n + bucket - 1) / bucket * bucket }
 	p, c := 0, 0
 	for _, e := range examples {
@@ -107,7 +109,7 @@ func batch(examples []Example, bucket int) []any {
 		}
 		copy(weights[i*c:], e.Weights)
 	}
-	return []any{
+	return []*tensors.Tensor{
 		tensors.FromFlatDataAndDimensions(prompts, b, p), tensors.FromFlatDataAndDimensions(pad, b),
 		tensors.FromFlatDataAndDimensions(completions, b, c), tensors.FromFlatDataAndDimensions(targets, b, c),
 		tensors.FromFlatDataAndDimensions(weights, b, c),

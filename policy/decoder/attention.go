@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 
 	"github.com/grouper-rl/grouper/policy"
@@ -14,9 +13,9 @@ import (
 // keys and values [n,KVHeads,HeadDim], to mixed values [n,Heads*HeadDim].
 type attention func(layer int, q, k, v *graph.Node) *graph.Node
 
-// masked is added to the scores of keys that a query must not see. It is finite: a row of filler, which sees nothing, gets
-// some average and not NaN.
-const masked = -1e9
+// masked is the score of keys that a query must not see. It is finite: a row of filler, which sees nothing, gets some average
+// and not NaN.
+const masked = float32(-1e9)
 
 // headsFirst turns n = rows*width tokens [n,heads,HeadDim] into [rows,KVHeads,width*heads/KVHeads,HeadDim]: the queries
 // that share a key head become rows of one matrix, and keys are never repeated.
@@ -40,46 +39,51 @@ func (d *Decoder) queries(q *graph.Node, rows int) *graph.Node {
 
 // scores of queries [B,KVHeads,r,HeadDim] for keys [B,KVHeads,S,HeadDim], float32 [B,KVHeads,r,S]. The mask may be nil.
 func scores(q, k, mask *graph.Node) *graph.Node {
-	dot := graph.Dot(q, k)
-	if q.DType() != dtypes.Float32 {
-		dot = dot.WithOutputDType(dtypes.Float32)
-	}
-	s := dot.General([]int{3}, []int{0, 1}, []int{3}, []int{0, 1})
+	s := dot32(q, k).General([]int{3}, []int{0, 1}, []int{3}, []int{0, 1})
 	if mask != nil {
-		s = graph.Add(s, mask)
+		s = graph.Where(mask, s, graph.Const(s.Graph(), masked))
 	}
 	return s
 }
 
-// highest is the largest score of each query, [B,KVHeads,r,1]. Subtracting it keeps exp in range and does not change the softmax, so
-// no gradient flows through it.
+// dot32 prepares a product with a float32 result.
+func dot32(a, b *graph.Node) *graph.DotBuilder {
+	dot := graph.Dot(a, b)
+	if a.DType() != dtypes.Float32 {
+		dot = dot.WithOutputDType(dtypes.Float32)
+	}
+	return dot
+}
+
+// highest is the largest score of each query, [B,KVHeads,r,1]. Subtracting it keeps exp in range and does not change the
+// softmax, so no gradient flows through it.
 func highest(s *graph.Node) *graph.Node {
 	return graph.StopGradient(graph.ReduceAndKeep(s, graph.ReduceMax, -1))
 }
 
-// gather sums exp(s-top) times the values [B,KVHeads,S,HeadDim] over the keys, and exp(s-top) alone: float32 [B,KVHeads,r,HeadDim]
-// and [B,KVHeads,r,1]. Their quotient is attention; it is taken last, on the smaller array.
-func gather(s, top, v *graph.Node) (sum, total *graph.Node) {
+// weigh sums exp(s-top) times the values [B,KVHeads,S,HeadDim] over the keys, and exp(s-top) alone: float32
+// [B,KVHeads,r,HeadDim] and [B,KVHeads,r,1]. Their quotient is attention; it is taken last, on the smaller array.
+func weigh(s, top, v *graph.Node) (sum, total *graph.Node) {
 	e := graph.Exp(graph.Sub(s, top))
-	sum = graph.DotGeneral(graph.ConvertDType(e, v.DType()), []int{3}, []int{0, 1}, v, []int{2}, []int{0, 1})
+	sum = dot32(graph.ConvertDType(e, v.DType()), v).General([]int{3}, []int{0, 1}, []int{2}, []int{0, 1})
 	return sum, graph.ReduceAndKeep(e, graph.ReduceSum, -1)
+}
+
+// mixed is what weigh's sums amount to, [B,width,Heads*HeadDim] in the dtype of the computation.
+func (d *Decoder) mixed(sum, total *graph.Node, dtype dtypes.DType) *graph.Node {
+	return d.headsLast(graph.ConvertDType(graph.Mul(sum, graph.Reciprocal(total)), dtype))
 }
 
 // attend is attention of queries for keys under a mask, [B,width,Heads*HeadDim].
 func (d *Decoder) attend(q, k, v, mask *graph.Node) *graph.Node {
 	s := scores(q, k, mask)
-	sum, total := gather(s, highest(s), v)
-	return d.headsLast(divide(sum, total))
+	sum, total := weigh(s, highest(s), v)
+	return d.mixed(sum, total, v.DType())
 }
 
-// divide takes the quotient in float32 and casts it back.
-func divide(sum, total *graph.Node) *graph.Node {
-	q := graph.Mul(graph.ConvertDType(sum, dtypes.Float32), graph.Reciprocal(total))
-	return graph.ConvertDType(q, sum.DType())
-}
-
-// mask lets a query see key slots from pad [B] (nil: 0) up to its own. It is additive, written out as
-// [rows,KVHeads,width*Heads/KVHeads,S] once for all layers. Query slots are [width], nil: after all keys. It is nil if nothing is hidden.
+// mask tells which keys a query sees: those in slots from pad [B] (nil: 0) up to its own. Query slots are [width]; nil: behind
+// all keys. It is boolean, a quarter of float32's memory, and written out as [rows,KVHeads,width*Heads/KVHeads,S] once for
+// all layers; it is nil if nothing is hidden.
 func (d *Decoder) mask(querySlots, keySlots, pad *graph.Node, rows, width int) *graph.Node {
 	c, s := d.cfg, keySlots.Shape().Dim(0)
 	keys := graph.Reshape(keySlots, 1, 1, s)
@@ -88,29 +92,49 @@ func (d *Decoder) mask(querySlots, keySlots, pad *graph.Node, rows, width int) *
 		seen = graph.LessOrEqual(keys, graph.Reshape(querySlots, 1, width, 1))
 	}
 	if pad != nil {
-		real := graph.GreaterOrEqual(keys, graph.Reshape(pad, -1, 1, 1))
+		unpadded := graph.GreaterOrEqual(keys, graph.Reshape(pad, -1, 1, 1))
 		if seen == nil {
-			seen = real
+			seen = unpadded
 		} else {
-			seen = graph.LogicalAnd(seen, real)
+			seen = graph.LogicalAnd(seen, unpadded)
 		}
 	}
 	if seen == nil {
 		return nil
 	}
-	g, dims := seen.Graph(), seen.Shape().Dimensions
-	zero, hide := graph.Zeros(g, shapes.Make(dtypes.Float32, dims...)), graph.BroadcastToDims(graph.Const(g, float32(masked)), dims...)
-	m := graph.Reshape(graph.Where(seen, zero, hide), dims[0], 1, dims[1], 1, s)
+	dims := seen.Shape().Dimensions
+	m := graph.Reshape(seen, dims[0], 1, dims[1], 1, s)
 	m = graph.BroadcastToDims(m, rows, c.KVHeads, width, c.Heads/c.KVHeads, s)
 	return graph.Reshape(m, rows, c.KVHeads, -1, s)
 }
 
+// span is a range of positions.
+type span struct{ start, end int }
+
 // blocks cuts width queries into pieces of QueryBlock.
-func (d *Decoder) blocks(width int) (spans [][2]int) {
+func (d *Decoder) blocks(width int) (spans []span) {
 	for start := 0; start < width; start += d.cfg.QueryBlock {
-		spans = append(spans, [2]int{start, min(start+d.cfg.QueryBlock, width)})
+		spans = append(spans, span{start, min(start+d.cfg.QueryBlock, width)})
 	}
 	return spans
+}
+
+// inBlocks attends with one block of the queries [B,KVHeads,width*Heads/KVHeads,HeadDim] after the other and returns all mixed
+// values, [B*width,Heads*HeadDim]. The barrier keeps the compiler from computing the scores of several blocks at once.
+func (d *Decoder) inBlocks(spans []span, q *graph.Node, attend func(i int, block *graph.Node) *graph.Node) *graph.Node {
+	share := d.cfg.Heads / d.cfg.KVHeads
+	out := make([]*graph.Node, len(spans))
+	for i, s := range spans {
+		block := part(q, 2, s.start*share, s.end*share)
+		if i > 0 {
+			block = graph.SchedulingBarrier(block, out[i-1])
+		}
+		out[i] = attend(i, block)
+	}
+	if len(out) == 1 {
+		return flat(out[0])
+	}
+	return flat(graph.Concatenate(out, 1))
 }
 
 // within is attention inside rows of tokens, in blocks of queries, each for the keys up to its end.
@@ -120,16 +144,13 @@ func (d *Decoder) within(in policy.Inputs) attention {
 	spans := d.blocks(width)
 	masks := make([]*graph.Node, len(spans))
 	for i, s := range spans {
-		masks[i] = d.mask(part(slots, 0, s[0], s[1]), part(slots, 0, 0, s[1]), in.Pad, rows, s[1]-s[0])
+		masks[i] = d.mask(part(slots, 0, s.start, s.end), part(slots, 0, 0, s.end), in.Pad, rows, s.end-s.start)
 	}
 	return func(_ int, q, k, v *graph.Node) *graph.Node {
-		q, k, v = d.queries(q, rows), d.headsFirst(k, rows), d.headsFirst(v, rows)
-		share := d.cfg.Heads / d.cfg.KVHeads
-		out := make([]*graph.Node, len(spans))
-		for i, s := range spans {
-			out[i] = d.attend(part(q, 2, s[0]*share, s[1]*share), part(k, 2, 0, s[1]), part(v, 2, 0, s[1]), masks[i])
-		}
-		return flat(join(out, 1))
+		k, v = d.headsFirst(k, rows), d.headsFirst(v, rows)
+		return d.inBlocks(spans, d.queries(q, rows), func(i int, block *graph.Node) *graph.Node {
+			return d.attend(block, part(k, 2, 0, spans[i].end), part(v, 2, 0, spans[i].end), masks[i])
+		})
 	}
 }
 
@@ -139,14 +160,6 @@ func part(x *graph.Node, axis, start, end int) *graph.Node {
 		return x
 	}
 	return graph.SliceAxis(x, axis, graph.AxisRange(start, end))
-}
-
-// join concatenates pieces along an axis.
-func join(xs []*graph.Node, axis int) *graph.Node {
-	if len(xs) == 1 {
-		return xs[0]
-	}
-	return graph.Concatenate(xs, axis)
 }
 
 // flat joins the two leading axes.

@@ -9,7 +9,8 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 )
 
-// Cache gives, for each layer, the shapes of its keys and of its values: [rows,KVHeads,capacity,HeadDim] both, in the stored dtype.
+// Cache gives, for each layer, the shapes of its keys and of its values: [rows,KVHeads,capacity,HeadDim] both, in the stored
+// dtype. Extend takes caches of any float dtype.
 func (d *Decoder) Cache(rows, capacity int) []shapes.Shape {
 	out := make([]shapes.Shape, 2*d.cfg.Layers)
 	for i := range out {
@@ -18,7 +19,8 @@ func (d *Decoder) Cache(rows, capacity int) []shapes.Shape {
 	return out
 }
 
-// Extend appends T tokens to every row, in slots Start … Start+T-1, which must lie within the cache.
+// Extend appends T tokens to every row, in slots Start … Start+T-1, which must lie within the cache. It can stand in the body of a
+// loop if weights, cache and inputs are the loop's state.
 func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (hidden *graph.Node, next []*graph.Node) {
 	c := d.cfg
 	g, rows, width := in.Tokens.Graph(), in.Tokens.Shape().Dim(0), in.Tokens.Shape().Dim(1)
@@ -30,7 +32,7 @@ func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (
 	spans := d.blocks(width)
 	masks := make([]*graph.Node, len(spans))
 	for i, s := range spans {
-		masks[i] = d.mask(part(slots, 0, s[0], s[1]), keySlots, in.Pad, rows, s[1]-s[0])
+		masks[i] = d.mask(part(slots, 0, s.start, s.end), keySlots, in.Pad, rows, s.end-s.start)
 	}
 	next = make([]*graph.Node, len(cache))
 	attend := func(layer int, q, k, v *graph.Node) *graph.Node {
@@ -39,13 +41,10 @@ func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (
 		}
 		keys, values := write(cache[2*layer], k), write(cache[2*layer+1], v)
 		next[2*layer], next[2*layer+1] = keys, values
-		q, keys, values = d.queries(q, rows), graph.ConvertDType(keys, q.DType()), graph.ConvertDType(values, q.DType())
-		share := c.Heads / c.KVHeads
-		out := make([]*graph.Node, len(spans))
-		for i, s := range spans {
-			out[i] = d.attend(part(q, 2, s[0]*share, s[1]*share), keys, values, masks[i])
-		}
-		return flat(join(out, 1))
+		keys, values = graph.ConvertDType(keys, q.DType()), graph.ConvertDType(values, q.DType())
+		return d.inBlocks(spans, d.queries(q, rows), func(i int, block *graph.Node) *graph.Node {
+			return d.attend(block, keys, values, masks[i])
+		})
 	}
 	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), attend)
 	return graph.Reshape(x, rows, width, c.Hidden), next

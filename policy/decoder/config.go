@@ -28,11 +28,11 @@ type Config struct {
 	DType         dtypes.DType // of the stored weights: Float32 or BFloat16; 0: Float32
 	InitDeviation float64      // standard deviation of initial weights; 0: 0.02
 
-	// QueryBlock is how many queries at a time attend to their keys. The score matrices of one block exist at once, so
-	// memory grows linearly with the sequence. 0: 256.
+	// QueryBlock is how many queries at a time attend to their keys. Only one block's scores exist at once, so memory grows
+	// linearly with the sequence; in training that needs Rematerialize too. 0: 256.
 	QueryBlock int
-	// Rematerialize keeps only each layer's input for the backward pass and computes the layer again there: less memory, a
-	// third more time.
+	// Rematerialize stores of each layer only its input, queries, keys, values and their mixture for the backward pass and
+	// computes the rest again there: less memory, more time.
 	Rematerialize bool
 }
 

@@ -122,6 +122,14 @@ func (d *Decoder) forward(w policy.Vars, tokens, positions *graph.Node, attend a
 	return d.norm(x, w[d.index[normName]])
 }
 
+// embed looks tokens [n] up, [n,D]. The detour over float32 makes the gradient's sum over all tokens a float32 one. (A product
+// with one-hot rows was slower on both backends at every vocabulary size, its gradient included.)
+func (d *Decoder) embed(w policy.Vars, tokens *graph.Node) *graph.Node {
+	table := w[d.index[embedName]]
+	x := graph.Gather(graph.ConvertDType(table, dtypes.Float32), graph.ExpandAxes(tokens, -1))
+	return graph.ConvertDType(x, table.DType())
+}
+
 // layer adds attention and the MLP to the residual stream x [n,D].
 func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turnQ, turnK rotation, attend attention) *graph.Node {
 	c, n := d.cfg, x.Shape().Dim(0)
@@ -137,7 +145,7 @@ func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turnQ, turnK rotati
 		return graph.Reshape(linear(name, h), n, count, c.HeadDim)
 	}
 
-	// Between here and the end only what keep names is stored for the backward pass, if the rest is to be computed again.
+	// With Rematerialize only what passes through keep is stored for the backward pass.
 	keep := func(x *graph.Node) *graph.Node {
 		if c.Rematerialize {
 			return x.Checkpoint()

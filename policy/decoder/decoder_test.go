@@ -280,7 +280,7 @@ func TestExtendInLoop(t *testing.T) {
 func TestBFloat16(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
 		c := small()
-		c.DType, c.QKNorm = dtypes.BFloat16, true
+		c.DType, c.QKNorm, c.QueryBlock = dtypes.BFloat16, true, 2
 		d, w := build(t, c)
 		defer w.Free()
 		n := len(w.Params)

@@ -37,15 +37,15 @@ func (d *Decoder) acrossGroups(prompts policy.Inputs, groups, each, length int) 
 	inPrompts := d.within(prompts)
 	g := prompts.Tokens.Graph()
 	slots := slotsOf(g, nil, length)
-	share := d.cfg.Heads / d.cfg.KVHeads
 	spans := d.blocks(length)
 	type masks struct{ prompt, own *graph.Node }
 	byBlock := make([]masks, len(spans))
 	for i, s := range spans {
-		byBlock[i].prompt = d.mask(nil, slotsOf(g, nil, width), prompts.Pad, groups, each*(s[1]-s[0]))
-		byBlock[i].own = d.mask(part(slots, 0, s[0], s[1]), part(slots, 0, 0, s[1]), nil, rows, s[1]-s[0])
+		byBlock[i].prompt = d.mask(nil, slotsOf(g, nil, width), prompts.Pad, groups, each*(s.end-s.start))
+		byBlock[i].own = d.mask(part(slots, 0, s.start, s.end), part(slots, 0, 0, s.end), nil, rows, s.end-s.start)
 	}
-	// To a prompt, the queries of its completions are rows of one matrix: [groups,KVHeads,each*r,dim] from [rows,KVHeads,r,dim], and back.
+	// To a prompt, the queries of its completions are rows of one matrix: together goes from [rows,KVHeads,r,dim] to
+	// [groups,KVHeads,each*r,dim], apart goes back.
 	together := func(x *graph.Node) *graph.Node {
 		r, dim := x.Shape().Dim(2), x.Shape().Dim(3)
 		x = graph.Reshape(x, groups, each, d.cfg.KVHeads, r*dim)
@@ -57,20 +57,23 @@ func (d *Decoder) acrossGroups(prompts policy.Inputs, groups, each, length int) 
 		return graph.Reshape(graph.TransposeAllAxes(x, 0, 2, 1, 3), rows, d.cfg.KVHeads, r, dim)
 	}
 	return func(layer int, q, k, v *graph.Node) *graph.Node {
-		cut, end := groups*width, groups*width+rows*length
-		prompt := inPrompts(layer, part(q, 0, 0, cut), part(k, 0, 0, cut), part(v, 0, 0, cut))
-		kp, vp := d.headsFirst(part(k, 0, 0, cut), groups), d.headsFirst(part(v, 0, 0, cut), groups)
-		q, k, v = d.queries(part(q, 0, cut, end), rows), d.headsFirst(part(k, 0, cut, end), rows), d.headsFirst(part(v, 0, cut, end), rows)
-		out := make([]*graph.Node, len(spans))
-		for i, s := range spans {
-			block := part(q, 2, s[0]*share, s[1]*share)
-			toPrompt := scores(together(block), kp, byBlock[i].prompt)
-			toOwn := scores(block, part(k, 2, 0, s[1]), byBlock[i].own)
-			top := graph.Max(highest(toOwn), apart(highest(toPrompt)))
-			sumOwn, totalOwn := gather(toOwn, top, part(v, 2, 0, s[1]))
-			sumPrompt, totalPrompt := gather(toPrompt, together(top), vp)
-			out[i] = d.headsLast(divide(graph.Add(sumOwn, apart(sumPrompt)), graph.Add(totalOwn, apart(totalPrompt))))
+		split := func(x *graph.Node) (prompts, completions *graph.Node) {
+			return part(x, 0, 0, groups*width), part(x, 0, groups*width, groups*width+rows*length)
 		}
-		return graph.Concatenate([]*graph.Node{prompt, flat(join(out, 1))}, 0)
+		qp, q := split(q)
+		kp, k := split(k)
+		vp, v := split(v)
+		prompt := inPrompts(layer, qp, kp, vp)
+		kp, vp = d.headsFirst(kp, groups), d.headsFirst(vp, groups)
+		q, k, v = d.queries(q, rows), d.headsFirst(k, rows), d.headsFirst(v, rows)
+		completions := d.inBlocks(spans, q, func(i int, block *graph.Node) *graph.Node {
+			toPrompt := scores(together(block), kp, byBlock[i].prompt)
+			toOwn := scores(block, part(k, 2, 0, spans[i].end), byBlock[i].own)
+			top := graph.Max(highest(toOwn), apart(highest(toPrompt)))
+			sumOwn, totalOwn := weigh(toOwn, top, part(v, 2, 0, spans[i].end))
+			sumPrompt, totalPrompt := weigh(toPrompt, together(top), vp)
+			return d.mixed(graph.Add(sumOwn, apart(sumPrompt)), graph.Add(totalOwn, apart(totalPrompt)), v.DType())
+		})
+		return graph.Concatenate([]*graph.Node{prompt, completions}, 0)
 	}
 }

@@ -22,6 +22,7 @@ var datasets = []dataset{
 	legCounting,
 	letterCounting,
 	numberSorting,
+	shortestPath,
 	spellBackward,
 }
 

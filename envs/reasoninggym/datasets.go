@@ -9,6 +9,7 @@ import (
 
 // datasets is the one list of all datasets.
 var datasets = []dataset{
+	aiw,
 	baseConversion,
 	basicArithmetic,
 	bitwiseArithmetic,
@@ -21,7 +22,9 @@ var datasets = []dataset{
 	lcm,
 	legCounting,
 	letterCounting,
+	maze,
 	numberSorting,
+	quantumLock,
 	shortestPath,
 	spellBackward,
 }

@@ -41,7 +41,7 @@ func TestNewRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{"ceasar", nil, `there is no dataset "ceasar", there are: base_conversion, basic_arithmetic, `},
+		{"ceasar", nil, `there is no dataset "ceasar", there are: a`},
 		{"caesar_cipher", Config{"min_word": 1}, `there is no field "min_word", there are: delimiter, max_rotation, max_words, min_rotation, min_words, mode, seed, size`},
 		{"caesar_cipher", Config{"MIN_WORDS": 1}, `there is no field "MIN_WORDS"`},
 		{"caesar_cipher", Config{"min_words": "5"}, `min_words is "5", must be an integer`},

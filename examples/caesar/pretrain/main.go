@@ -41,12 +41,12 @@ type stage struct {
 	mixture
 }
 
-// stages go from few rotations to all of them, and from sure to unsure. The first letter weighs more where errors are
-// mostly in the rotation, which it decides.
+// stages go from sure to unsure. After the first one errors are mostly in the rotation, which the first letter decides; so it
+// weighs more.
 var stages = []stage{
-	{400, 100, 6e-3, mixture{rotations: 5, shuffled: .5, first: 1}},
-	{1400, 50, 5e-3, mixture{rotations: 25, shuffled: .5, invented: .1, first: 6}},
-	{200, 20, 2e-3, mixture{rotations: 25, shuffled: .25, invented: .05, first: 6, wrong: .08}},
+	{400, 100, 6e-3, mixture{shuffled: .5, first: 1}},
+	{800, 20, 5e-3, mixture{shuffled: .5, invented: .1, first: 6}},
+	{200, 20, 2e-3, mixture{shuffled: .25, invented: .05, first: 6, wrong: .09}},
 }
 
 func main() {

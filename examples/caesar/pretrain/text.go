@@ -90,7 +90,7 @@ func (s *source) letter() rune { return rune(caesar.Letters[s.rand.IntN(26)]) }
 
 // example draws a text and a rotation.
 func (s *source) example(m mixture) supervised.Example {
-	text, by := s.window(m), 1+s.rand.IntN(m.rotations)
+	text, by := s.window(m), 1+s.rand.IntN(caesar.Rotations)
 	cipher := strings.Map(func(r rune) rune {
 		if r == ' ' {
 			return r

@@ -9,12 +9,14 @@ import (
 
 // datasets is the one list of all datasets.
 var datasets = []dataset{
+	abSystem,
 	aiw,
 	baseConversion,
 	basicArithmetic,
 	bitwiseArithmetic,
 	caesarCipher,
 	chainSum,
+	complexArithmetic,
 	decimalChainSum,
 	fractionSimplification,
 	gcd,
@@ -23,9 +25,13 @@ var datasets = []dataset{
 	legCounting,
 	letterCounting,
 	maze,
+	miniSudoku,
 	numberSorting,
+	propositionalLogic,
 	quantumLock,
 	shortestPath,
+	simpleEquations,
+	simpleGeometry,
 	spellBackward,
 }
 

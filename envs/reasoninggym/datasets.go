@@ -33,6 +33,7 @@ var datasets = []dataset{
 	simpleEquations,
 	simpleGeometry,
 	spellBackward,
+	tsumego,
 }
 
 type dataset interface {

@@ -169,6 +169,18 @@ func (a Int) Cmp(b Int) int {
 	return a.value().Cmp(b.value())
 }
 
+// IntOf is int(f), which drops what is after the point. It raises an OverflowError for infinities and a ValueError for NaN.
+func IntOf(f float64) Int {
+	switch {
+	case math.IsNaN(f):
+		raise("ValueError", "cannot convert float NaN to integer")
+	case math.IsInf(f, 0):
+		raise("OverflowError", "cannot convert float infinity to integer")
+	}
+	n, _ := big.NewFloat(f).Int(nil)
+	return NewBigInt(n)
+}
+
 // Float64 is float(a).
 func (a Int) Float64() float64 {
 	f, _ := new(big.Float).SetInt(a.value()).Float64()

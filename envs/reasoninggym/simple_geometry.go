@@ -1,0 +1,136 @@
+package reasoninggym
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// simpleGeometry is SimpleGeometryDataset of reasoning_gym/geometry/simple_geometry.py.
+var simpleGeometry = definition[SimpleGeometryConfig]{
+	name:        "simple_geometry",
+	category:    "geometry",
+	description: "Find the last interior angle of a convex polygon.",
+	defaults:    SimpleGeometryConfig{MinSides: 3, MaxSides: 6, MinAngle: 10, MaxAngle: 170},
+	size:        100,
+	prepare:     func(c SimpleGeometryConfig) (generator, error) { return prepareSimpleGeometry(c, false) },
+
+	prepareCorrected: func(c SimpleGeometryConfig) (generator, error) { return prepareSimpleGeometry(c, true) },
+	faults: []Fault{
+		{What: "The missing angle may be 180 degrees or more, which no convex polygon has; corrected, the others are then drawn again so that it is less.", Index: 2, Answer: "{answer}"},
+	},
+	curriculum: []Attribute{interval("sides", "min_sides", "max_sides", "Sides of the polygon", 5, 10, 15, 30)},
+}
+
+// SimpleGeometryConfig has the settings of simple_geometry.
+type SimpleGeometryConfig struct {
+	MinSides int `json:"min_sides"` // of the polygon
+	MaxSides int `json:"max_sides"` // of the polygon
+	MinAngle int `json:"min_angle"` // of the angles that the question names, in degrees
+	MaxAngle int `json:"max_angle"` // of the angles that the question names, in degrees
+}
+
+func (c SimpleGeometryConfig) validate() error {
+	return check(
+		atLeast("min_sides", c.MinSides, 3),
+		between("max_sides", c.MaxSides, c.MinSides, maxTerms),
+		between("min_angle", c.MinAngle, 1, 179),
+		between("max_angle", c.MaxAngle, c.MinAngle, 179),
+	)
+}
+
+type simpleGeometryMetadata struct {
+	Sides      int            `json:"n_sides"`
+	Known      []python.Float `json:"known_angles"`
+	SumOfKnown python.Float   `json:"sum_of_known_angles"`
+	Missing    python.Float   `json:"missing_angle_raw"`
+	Rounded    int            `json:"missing_angle_rounded"`
+	Total      int            `json:"total_interior_sum"`
+	Difficulty struct {
+		Sides [2]int `json:"sides"`
+	} `json:"difficulty"`
+}
+
+var simpleGeometryTemplates = []string{
+	"Given a convex polygon with {n} sides, its first {m} interior angles are: {angles}. What is the measure of the remaining interior angle (in degrees)?Return only the angle as your answer.Do not give the units in your answer.",
+	"A convex polygon has {n} sides. The measures of the first {m} interior angles are: {angles}. Find the measure of the last interior angle.Return only the angle as your answer.Do not give the units in your answer.",
+	"Consider a convex {n}-gon whose first {m} interior angles are: {angles}. Determine the measure of the remaining angle.Return only the angle as your answer.Do not give the units in your answer.",
+}
+
+func prepareSimpleGeometry(c SimpleGeometryConfig, corrected bool) (generator, error) {
+	if corrected {
+		for n := range c.MaxSides - c.MinSides + 1 {
+			if err := c.convex(c.MinSides + n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return func(r *python.Random) (item, error) {
+		m := simpleGeometryMetadata{Sides: r.RandInt(c.MinSides, c.MaxSides)}
+		m.Difficulty.Sides = [2]int{c.MinSides, c.MaxSides}
+		m.Total = 180 * (m.Sides - 2)
+		angles, sum, err := c.angles(r, m.Sides, m.Total)
+		if corrected && (err != nil || m.Total-sum >= 180) {
+			sum = c.convexAngles(r, angles, m.Total)
+		} else if err != nil {
+			return item{}, err
+		}
+		m.Known = make([]python.Float, len(angles))
+		shown := make([]byte, 0, 9*len(angles))
+		for i, angle := range angles {
+			m.Known[i] = python.Float(angle)
+			if i > 0 {
+				shown = append(shown, ", "...)
+			}
+			shown = append(strconv.AppendInt(shown, int64(angle), 10), ".0°"...)
+		}
+		m.SumOfKnown, m.Rounded = python.Float(sum), m.Total-sum
+		m.Missing = python.Float(m.Rounded)
+		fill := strings.NewReplacer("{n}", strconv.Itoa(m.Sides), "{m}", strconv.Itoa(m.Sides-1), "{angles}", string(shown))
+		return item{
+			question: fill.Replace(python.Choice(r, simpleGeometryTemplates)),
+			answer:   strconv.Itoa(m.Rounded),
+			metadata: &m,
+		}, nil
+	}, nil
+}
+
+// angles draws all angles but one, again and again until something is left for that.
+func (c SimpleGeometryConfig) angles(r *python.Random, sides, total int) (angles []int, sum int, err error) {
+	angles = make([]int, sides-1)
+	for range 100 {
+		sum = 0
+		for i := range angles {
+			angles[i] = r.RandInt(c.MinAngle, c.MaxAngle)
+			sum += angles[i]
+		}
+		if sum < total {
+			return angles, sum, nil
+		}
+	}
+	return angles, sum, python.Error{Type: "ValueError", Message: fmt.Sprintf("Could not generate valid angles for an %d-gon with total sum %d within 100 attempts.", sides, total)}
+}
+
+// convex says whether there is a convex polygon of so many sides.
+func (c SimpleGeometryConfig) convex(sides int) error {
+	known, total := sides-1, 180*(sides-2)
+	if known*c.MaxAngle+179 < total || known*c.MinAngle >= total {
+		return fmt.Errorf("no convex polygon of %d sides has %d angles of %d to %d degrees", sides, known, c.MinAngle, c.MaxAngle)
+	}
+	return nil
+}
+
+// convexAngles draws angles one after the other, each so that those after it can leave an angle of 1 to 179, and then their order.
+func (c SimpleGeometryConfig) convexAngles(r *python.Random, angles []int, total int) (sum int) {
+	for i := range angles {
+		after := len(angles) - 1 - i
+		low := max(c.MinAngle, total-179-sum-after*c.MaxAngle)
+		high := min(c.MaxAngle, total-1-sum-after*c.MinAngle)
+		angles[i] = r.RandInt(low, high)
+		sum += angles[i]
+	}
+	python.Shuffle(r, angles)
+	return sum
+}

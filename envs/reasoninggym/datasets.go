@@ -20,6 +20,7 @@ var datasets = []dataset{
 	decimalChainSum,
 	fractionSimplification,
 	gcd,
+	graphColor,
 	isomorphicStrings,
 	lcm,
 	legCounting,

@@ -46,7 +46,7 @@ type stage struct {
 var stages = []stage{
 	{400, 100, 6e-3, mixture{shuffled: .5, first: 1}},
 	{800, 20, 5e-3, mixture{shuffled: .5, invented: .1, first: 6}},
-	{200, 20, 2e-3, mixture{shuffled: .25, invented: .05, first: 6, wrong: .065}},
+	{200, 20, 2e-3, mixture{shuffled: .25, invented: .05, first: 6, wrong: .06}},
 }
 
 func main() {

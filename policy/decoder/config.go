@@ -100,8 +100,5 @@ func (c Config) Validate() error {
 	if n := 2*float64(d.Vocab)*float64(d.Hidden) + float64(d.Layers)*perLayer; n > maxWeights || math.IsNaN(n) {
 		return fmt.Errorf("decoder config: about %.3g weights, allowed are %d", n, maxWeights)
 	}
-	if err := d.Rope.validate(d.HeadDim); err != nil {
-		return fmt.Errorf("decoder config: %w", err)
-	}
-	return nil
+	return d.Rope.validate()
 }

@@ -31,9 +31,9 @@ type Rope struct {
 	AttentionFactor               float64 // yarn: multiplies cos and sin; 0: 0.1 ln(Factor) + 1
 }
 
-func (r Rope) validate(headDim int) error {
+func (r Rope) validate() error {
 	bad := func(field string, value any, allowed string) error {
-		return fmt.Errorf("Rope.%s is %v, allowed for %s: %s", field, value, r.Type, allowed)
+		return fmt.Errorf("decoder config: Rope.%s is %v, allowed for %s: %s", field, value, r.Type, allowed)
 	}
 	if !(r.Theta > 1 && r.Theta <= 1e15) {
 		return bad("Theta", r.Theta, "above 1, up to 1e15")
@@ -43,7 +43,7 @@ func (r Rope) validate(headDim int) error {
 		return nil
 	case RopeLinear, RopeLlama3, RopeYarn:
 	default:
-		return fmt.Errorf("Rope.Type is %q, allowed: default, linear, llama3, yarn", r.Type)
+		return fmt.Errorf("decoder config: Rope.Type is %q, allowed: default, linear, llama3, yarn", r.Type)
 	}
 	if !(r.Factor >= 1 && r.Factor <= 1e6) {
 		return bad("Factor", r.Factor, "1 to 1e6")

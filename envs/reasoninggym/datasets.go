@@ -17,6 +17,7 @@ var datasets = []dataset{
 	caesarCipher,
 	chainSum,
 	complexArithmetic,
+	countdown,
 	decimalChainSum,
 	fractionSimplification,
 	gcd,
@@ -33,6 +34,7 @@ var datasets = []dataset{
 	shortestPath,
 	simpleEquations,
 	simpleGeometry,
+	sokoban,
 	spellBackward,
 	tsumego,
 }

@@ -218,15 +218,15 @@ func writeConfig(d decoder.Config, g Generation) ([]byte, error) {
 	if d.Rope.Type != decoder.RopeDefault {
 		r["factor"] = d.Rope.Factor
 	}
-	switch d.Rope.Type {
-	case decoder.RopeLlama3:
-		r["original_max_position_embeddings"], r["low_freq_factor"], r["high_freq_factor"] = d.Rope.Original, d.Rope.LowFreqFactor, d.Rope.HighFreqFactor
-	case decoder.RopeYarn:
+	if d.Rope.Type == decoder.RopeLlama3 || d.Rope.Type == decoder.RopeYarn {
 		r["original_max_position_embeddings"] = d.Rope.Original
-		for key, v := range map[string]float64{"beta_fast": d.Rope.BetaFast, "beta_slow": d.Rope.BetaSlow, "attention_factor": d.Rope.AttentionFactor} {
-			if v != 0 {
-				r[key] = v
-			}
+	}
+	for key, v := range map[string]float64{
+		"low_freq_factor": d.Rope.LowFreqFactor, "high_freq_factor": d.Rope.HighFreqFactor,
+		"beta_fast": d.Rope.BetaFast, "beta_slow": d.Rope.BetaSlow, "attention_factor": d.Rope.AttentionFactor,
+	} {
+		if v != 0 {
+			r[key] = v
 		}
 	}
 	c["rope_parameters"] = r

@@ -40,8 +40,8 @@ var kept = []string{configName, generationName, tokenizer.FileName, tokenizer.Co
 
 const maxKept = 256 << 20 // bytes of one of them
 
-// New makes the model folder's description for a decoder that was configured here; [Save] writes it. The tokenizer and its vocabulary must fit
-// the decoder's; it may be nil.
+// New makes the model folder's description for a decoder that was configured here; [Save] writes it. The tokenizer may be nil;
+// its vocabulary must fit the decoder's.
 func New(d *decoder.Decoder, tok *tokenizer.Char) (*Model, error) {
 	m := &Model{Decoder: d, Files: map[string][]byte{}, Generation: Generation{BOS: tokenizer.None, Pad: tokenizer.None}}
 	if tok != nil {
@@ -66,8 +66,9 @@ func New(d *decoder.Decoder, tok *tokenizer.Char) (*Model, error) {
 	return m, err
 }
 
-// Load reads a model folder. The weights stay on the host, in the order of the model's Params and in the dtype that they are stored in, with update number 0.
-// Errors name the file and the field or tensor; they wrap [ErrUnsupported] where the folder is of a kind that is not implemented.
+// Load reads a model folder. The weights are in host memory, in the order of the model's Params and in the dtype that they are
+// stored in, with update number 0. Errors name the file and the field or tensor; they wrap [ErrUnsupported] where the folder is
+// of a kind that is not implemented.
 func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 	m := &Model{Files: map[string][]byte{}}
 	for _, name := range kept {

@@ -17,8 +17,8 @@ import (
 )
 
 // Save writes a model folder that transformers and [Load] open: the model's Files as they are and the weights, bit for bit, in
-// model.safetensors. The folder appears whole or not at all: it is written under a temporary name beside its place, synced and renamed. dir must not exist, or
-// be an empty folder.
+// model.safetensors. The folder appears whole or not at all: it is written under a temporary name beside its place, synced and
+// renamed. dir must not exist, or be an empty folder.
 func Save(ctx context.Context, dir string, m *Model, w *policy.Weights) (err error) {
 	if err := matches(m, w); err != nil {
 		return err

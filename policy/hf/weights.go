@@ -134,7 +134,8 @@ func (s *storage) dtype() (dtypes.DType, error) {
 			return 0, fmt.Errorf("%w: %s: tensor %q has dtype %s, supported: F32, BF16", ErrUnsupported, s.files[name], name, t.DType)
 		}
 		if t.DType != first.DType {
-			return 0, fmt.Errorf("%w: tensor %q has dtype %s, tensor %q has %s, supported: one for all", ErrUnsupported, first.Name, first.DType, name, t.DType)
+			return 0, fmt.Errorf("%w: tensor %q has dtype %s, tensor %q has %s, supported: one for all",
+				ErrUnsupported, first.Name, first.DType, name, t.DType)
 		}
 	}
 	if first.Name == "" {

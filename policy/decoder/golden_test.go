@@ -333,4 +333,3 @@ func (m *goldenModel) greedy(t *testing.T, b *backend.Backend) {
 		}
 	}
 }
-

@@ -205,4 +205,3 @@ func TestSaveRefuses(t *testing.T) {
 	_, err = hf.New(d, nil)
 	require.ErrorIs(t, err, hf.ErrUnsupported)
 }
-

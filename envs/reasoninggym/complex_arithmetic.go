@@ -1,8 +1,11 @@
 package reasoninggym
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"math/cmplx"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -67,37 +70,25 @@ func (c ComplexArithmeticConfig) validate() error {
 	return nil
 }
 
-type complexArithmeticMetadata struct {
-	Num1       [2]python.Float `json:"num1"`
-	Num2       [2]python.Float `json:"num2"`
-	Operation  string          `json:"operation"`
-	Result     [2]python.Int   `json:"result"`
-	Difficulty struct {
+func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
+	difficulty := encodeConfig(struct {
 		MinReal           int      `json:"min_real"`
 		MaxReal           int      `json:"max_real"`
 		MinImag           int      `json:"min_imag"`
 		MaxImag           int      `json:"max_imag"`
 		OperationsWeights []Number `json:"operations_weights"`
-	} `json:"difficulty"`
-}
-
-func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
-	var m complexArithmeticMetadata
-	m.Difficulty.MinReal, m.Difficulty.MaxReal = c.MinReal, c.MaxReal
-	m.Difficulty.MinImag, m.Difficulty.MaxImag = c.MinImag, c.MaxImag
-	m.Difficulty.OperationsWeights = c.OperationsWeights
+	}{c.MinReal, c.MaxReal, c.MinImag, c.MaxImag, c.OperationsWeights})
 	odds := weights(c.OperationsWeights)
 	draw := func(r *python.Random) complex128 {
 		re := r.RandInt(c.MinReal, c.MaxReal)
 		return complex(float64(re), float64(r.RandInt(c.MinImag, c.MaxImag)))
 	}
 	return func(r *python.Random) (item, error) {
-		m := m
-		m.Operation = python.WeightedChoices(r, c.Operations, odds, 1)[0]
+		operation := python.WeightedChoices(r, c.Operations, odds, 1)[0]
 		a, b := draw(r), draw(r)
 		var result complex128
 		var ask, sign string
-		switch m.Operation {
+		switch operation {
 		case "+":
 			ask, sign, result = "Add", "+", a+b
 		case "-":
@@ -111,13 +102,17 @@ func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
 			ask, sign, result = "Divide", "÷", a
 			a = complexProduct(a, b)
 		}
-		m.Num1 = [2]python.Float{python.Float(real(a)), python.Float(imag(a))}
-		m.Num2 = [2]python.Float{python.Float(real(b)), python.Float(imag(b))}
-		m.Result = [2]python.Int{python.IntOf(real(result)), python.IntOf(imag(result))}
+		m := make([]byte, 0, 256)
+		m = appendComplex(append(m, `{"num1":[`...), a)
+		m = appendComplex(append(m, `],"num2":[`...), b)
+		m = append(append(m, `],"operation":"`...), operation...)
+		m = python.IntOf(real(result)).Append(append(m, `","result":[`...))
+		m = python.IntOf(imag(result)).Append(append(m, ','))
+		m = append(append(append(m, `],"difficulty":`...), difficulty...), '}')
 		return item{
 			question: ask + " the complex numbers: (" + formatComplex(a) + ") " + sign + " (" + formatComplex(b) + ")",
 			answer:   formatComplex(result),
-			metadata: &m,
+			metadata: json.RawMessage(m),
 		}, nil
 	}, nil
 }
@@ -126,6 +121,10 @@ func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
 func complexProduct(a, b complex128) complex128 {
 	re := float64(real(a)*real(b)) - float64(imag(a)*imag(b))
 	return complex(re, float64(real(a)*imag(b))+float64(imag(a)*real(b)))
+}
+
+func appendComplex(b []byte, z complex128) []byte {
+	return python.AppendFloat(append(python.AppendFloat(b, real(z)), ','), imag(z))
 }
 
 // formatComplex has two decimal places where a part is 0, and one where none is.
@@ -177,11 +176,18 @@ func scoreComplexCorrected(task envs.Task, answer string) (float64, error) {
 }
 
 func complexResult(task envs.Task) (complex128, error) {
-	var m struct {
-		Result [2]float64 `json:"result"`
+	for name, value := range metadataFields(task.Metadata) {
+		if name != "result" {
+			continue
+		}
+		re, im, _ := strings.Cut(strings.Trim(string(value), "[] \t\n\r"), ",")
+		x, err1 := strconv.ParseFloat(strings.TrimSpace(re), 64)
+		y, err2 := strconv.ParseFloat(strings.TrimSpace(im), 64)
+		if err1 == nil && err2 == nil {
+			return complex(x, y), nil
+		}
 	}
-	err := readMetadata(task, &m)
-	return complex(m.Result[0], m.Result[1]), err
+	return 0, fmt.Errorf("reasoninggym: the metadata of task %s have no two numbers as result", task.ID)
 }
 
 // parseComplexAnswer is upstream's parse_string_to_complex. Its conditions overlap in odd ways, which are kept.
@@ -210,5 +216,5 @@ func parseComplexAnswer(answer string) (complex128, error) {
 	if !pure {
 		return 0, python.Error{Type: "TypeError", Message: "the imaginary part must come last"}
 	}
-	return python.ParseComplex(strings.NewReplacer("+j", "+1j", "-j", "-1j").Replace(s))
+	return python.ParseComplex(strings.ReplaceAll(strings.ReplaceAll(s, "+j", "+1j"), "-j", "-1j"))
 }

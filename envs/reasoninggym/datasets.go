@@ -88,7 +88,8 @@ type indexedGenerator func(ctx context.Context, r *python.Random, index int) (it
 // order. Where upstream's answer is None, it is "" and the metadata hold what a scorer needs.
 type item struct {
 	question, answer string
-	metadata         any
+	metadata         any    // or the JSON object, as json.RawMessage, where encoding/json takes most of the time
+	source           string // the dataset that the metadata name, if it is not the item's own
 }
 
 func (d definition[C]) common() Common {

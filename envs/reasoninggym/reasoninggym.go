@@ -192,7 +192,7 @@ func (d *Dataset) Task(ctx context.Context, index int) (task envs.Task, err erro
 	if err != nil {
 		return task, fmt.Errorf("reasoninggym: item %d of %s with seed %d: %w", index, d.name, d.common.Seed, err)
 	}
-	metadata, err := d.metadata(index, made.metadata)
+	metadata, err := d.metadata(index, made)
 	if err != nil {
 		return task, err
 	}
@@ -217,13 +217,21 @@ func (d *Dataset) make(ctx context.Context, index int) (made item, err error) {
 }
 
 // metadata puts the two fields that all datasets share before a dataset's own.
-func (d *Dataset) metadata(index int, own any) (json.RawMessage, error) {
+func (d *Dataset) metadata(index int, made item) (json.RawMessage, error) {
+	source := d.name
+	if made.source != "" {
+		source = made.source
+	}
 	var b bytes.Buffer
-	b.WriteString(`{"source_dataset":"` + d.name + `","source_index":` + strconv.Itoa(index) + ",")
+	b.WriteString(`{"source_dataset":"` + source + `","source_index":` + strconv.Itoa(index) + ",")
+	if written, ok := made.metadata.(json.RawMessage); ok {
+		b.Write(written[1:])
+		return b.Bytes(), nil
+	}
 	head := b.Len()
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(own); err != nil {
+	if err := e.Encode(made.metadata); err != nil {
 		return nil, fmt.Errorf("reasoninggym: the metadata of %s: %w", d.name, err)
 	}
 	data := b.Bytes()

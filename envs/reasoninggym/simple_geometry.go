@@ -1,9 +1,9 @@
 package reasoninggym
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/grouper-rl/grouper/internal/python"
 )
@@ -41,22 +41,11 @@ func (c SimpleGeometryConfig) validate() error {
 	)
 }
 
-type simpleGeometryMetadata struct {
-	Sides      int            `json:"n_sides"`
-	Known      []python.Float `json:"known_angles"`
-	SumOfKnown python.Float   `json:"sum_of_known_angles"`
-	Missing    python.Float   `json:"missing_angle_raw"`
-	Rounded    int            `json:"missing_angle_rounded"`
-	Total      int            `json:"total_interior_sum"`
-	Difficulty struct {
-		Sides [2]int `json:"sides"`
-	} `json:"difficulty"`
-}
-
-var simpleGeometryTemplates = []string{
-	"Given a convex polygon with {n} sides, its first {m} interior angles are: {angles}. What is the measure of the remaining interior angle (in degrees)?Return only the angle as your answer.Do not give the units in your answer.",
-	"A convex polygon has {n} sides. The measures of the first {m} interior angles are: {angles}. Find the measure of the last interior angle.Return only the angle as your answer.Do not give the units in your answer.",
-	"Consider a convex {n}-gon whose first {m} interior angles are: {angles}. Determine the measure of the remaining angle.Return only the angle as your answer.Do not give the units in your answer.",
+// simpleGeometryTemplates stand around the number of sides, one less than it, and the angles.
+var simpleGeometryTemplates = [][4]string{
+	{"Given a convex polygon with ", " sides, its first ", " interior angles are: ", ". What is the measure of the remaining interior angle (in degrees)?Return only the angle as your answer.Do not give the units in your answer."},
+	{"A convex polygon has ", " sides. The measures of the first ", " interior angles are: ", ". Find the measure of the last interior angle.Return only the angle as your answer.Do not give the units in your answer."},
+	{"Consider a convex ", "-gon whose first ", " interior angles are: ", ". Determine the measure of the remaining angle.Return only the angle as your answer.Do not give the units in your answer."},
 }
 
 func prepareSimpleGeometry(c SimpleGeometryConfig, corrected bool) (generator, error) {
@@ -67,33 +56,36 @@ func prepareSimpleGeometry(c SimpleGeometryConfig, corrected bool) (generator, e
 			}
 		}
 	}
+	difficulty := fmt.Sprintf(`,"difficulty":{"sides":[%d,%d]}}`, c.MinSides, c.MaxSides)
 	return func(r *python.Random) (item, error) {
-		m := simpleGeometryMetadata{Sides: r.RandInt(c.MinSides, c.MaxSides)}
-		m.Difficulty.Sides = [2]int{c.MinSides, c.MaxSides}
-		m.Total = 180 * (m.Sides - 2)
-		angles, sum, err := c.angles(r, m.Sides, m.Total)
-		if corrected && (err != nil || m.Total-sum >= 180) {
-			sum = c.convexAngles(r, angles, m.Total)
+		sides := r.RandInt(c.MinSides, c.MaxSides)
+		total := 180 * (sides - 2)
+		angles, sum, err := c.angles(r, sides, total)
+		if corrected && (err != nil || total-sum >= 180) {
+			sum = c.convexAngles(r, angles, total)
 		} else if err != nil {
 			return item{}, err
 		}
-		m.Known = make([]python.Float, len(angles))
-		shown := make([]byte, 0, 9*len(angles))
+		missing := strconv.Itoa(total - sum)
+		m := make([]byte, 0, 256+8*len(angles))
+		m = strconv.AppendInt(append(m, `{"n_sides":`...), int64(sides), 10)
+		m = append(m, `,"known_angles":[`...)
+		ask := python.Choice(r, simpleGeometryTemplates)
+		question := make([]byte, 0, 256+10*len(angles))
+		question = strconv.AppendInt(append(question, ask[0]...), int64(sides), 10)
+		question = strconv.AppendInt(append(question, ask[1]...), int64(sides-1), 10)
+		question = append(question, ask[2]...)
 		for i, angle := range angles {
-			m.Known[i] = python.Float(angle)
 			if i > 0 {
-				shown = append(shown, ", "...)
+				question, m = append(question, ", "...), append(m, ',')
 			}
-			shown = append(strconv.AppendInt(shown, int64(angle), 10), ".0°"...)
+			question = append(strconv.AppendInt(question, int64(angle), 10), ".0°"...)
+			m = append(strconv.AppendInt(m, int64(angle), 10), ".0"...)
 		}
-		m.SumOfKnown, m.Rounded = python.Float(sum), m.Total-sum
-		m.Missing = python.Float(m.Rounded)
-		fill := strings.NewReplacer("{n}", strconv.Itoa(m.Sides), "{m}", strconv.Itoa(m.Sides-1), "{angles}", string(shown))
-		return item{
-			question: fill.Replace(python.Choice(r, simpleGeometryTemplates)),
-			answer:   strconv.Itoa(m.Rounded),
-			metadata: &m,
-		}, nil
+		m = strconv.AppendInt(append(m, `],"sum_of_known_angles":`...), int64(sum), 10)
+		m = append(m, `.0,"missing_angle_raw":`+missing+`.0,"missing_angle_rounded":`+missing+`,"total_interior_sum":`...)
+		m = append(strconv.AppendInt(m, int64(total), 10), difficulty...)
+		return item{question: string(append(question, ask[3]...)), answer: missing, metadata: json.RawMessage(m)}, nil
 	}, nil
 }
 

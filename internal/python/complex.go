@@ -5,28 +5,32 @@ import "strings"
 // ParseComplex is complex(text): a float, a float with j, or both with a sign between them, in parentheses or not. The number
 // before j may be missing where it has a sign or stands alone. Around and inside, it reads what ParseFloat does.
 func ParseComplex(text string) (complex128, error) {
-	failed := Error{"ValueError", "complex() arg is a malformed string: " + quoted(text)}
-	s, ok := underscoresBetweenDigits(numeral(text))
-	if !ok {
-		return 0, failed
+	if s, ok := underscoresBetweenDigits(numeral(text)); ok {
+		if z, ok := parseComplex(s); ok {
+			return z, nil
+		}
 	}
+	return 0, Error{"ValueError", "complex() arg is a malformed string: " + quoted(text)}
+}
+
+func parseComplex(s string) (z complex128, ok bool) {
 	if inner, ok := strings.CutPrefix(s, "("); ok {
 		if inner, ok = strings.CutSuffix(inner, ")"); !ok {
-			return 0, failed
+			return 0, false
 		}
 		s = strings.Trim(inner, " \t\n\v\f\r")
 	}
-	var re, im float64
+	var re float64
 	first, rest, found := cutFloat(s)
 	switch {
 	case found && rest == "":
-		return complex(first, 0), nil
+		return complex(first, 0), true
 	case found && isUnit(rest):
-		return complex(0, first), nil
+		return complex(0, first), true
 	case found && (rest[0] == '+' || rest[0] == '-'):
 		re = first
 	case found:
-		return 0, failed
+		return 0, false
 	default:
 		rest = s
 	}
@@ -35,10 +39,7 @@ func ParseComplex(text string) (complex128, error) {
 		sign, after := cutSign(rest)
 		im, unit = float64(sign), after
 	}
-	if !isUnit(unit) {
-		return 0, failed
-	}
-	return complex(re, im), nil
+	return complex(re, im), isUnit(unit)
 }
 
 func isUnit(s string) bool { return s == "j" || s == "J" }

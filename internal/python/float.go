@@ -37,11 +37,13 @@ func AppendFloat(b []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.AppendFloat(b, f, 'e', -1, 64)
 	}
-	b = strconv.AppendFloat(b, f, 'f', -1, 64)
-	if f == math.Trunc(f) {
-		b = append(b, ".0"...)
+	switch {
+	case f != math.Trunc(f):
+		return strconv.AppendFloat(b, f, 'f', -1, 64)
+	case f == 0 && math.Signbit(f):
+		return append(b, "-0.0"...)
 	}
-	return b
+	return append(strconv.AppendInt(b, int64(f), 10), ".0"...)
 }
 
 // Round is round(f, digits): f's exact value rounded half to even at a decimal place. round(f) without digits is

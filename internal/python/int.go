@@ -176,6 +176,8 @@ func IntOf(f float64) Int {
 		raise("ValueError", "cannot convert float NaN to integer")
 	case math.IsInf(f, 0):
 		raise("OverflowError", "cannot convert float infinity to integer")
+	case math.Abs(f) < 1<<63:
+		return NewInt(int(f))
 	}
 	n, _ := big.NewFloat(f).Int(nil)
 	return NewBigInt(n)

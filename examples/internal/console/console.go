@@ -21,20 +21,22 @@ type Progress struct {
 	W       io.Writer
 	Total   int // updates of the whole run
 	started time.Time
-	first   int // update before the first that was seen
+	first   int // update at that time
 }
 
 // Show prints what an update did.
 func (p *Progress) Show(u *grpo.Update) {
 	if m := u.Metrics; m != nil {
-		if p.started.IsZero() {
-			p.first = u.Update - 1
-			p.started = time.Now().Add(-time.Duration((u.Timing.Rollout + u.Timing.Train) * float64(time.Second)))
+		seconds := u.Timing.Rollout + u.Timing.Train
+		each := time.Duration(seconds * float64(time.Second))
+		if p.started.IsZero() { // compiling made the first one slow: time is counted from its end
+			p.first, p.started = u.Update, time.Now()
+		} else {
+			each = time.Since(p.started) / time.Duration(u.Update-p.first)
 		}
-		perUpdate := time.Since(p.started) / time.Duration(u.Update-p.first)
 		fmt.Fprintf(p.W, "update %3d/%d  reward %.3f  truncated %2.0f %%  loss %+.4f  clip %.3f  grad %.3f  %5.0f tok/s  %s left\n",
 			u.Update, p.Total, m.RewardMean, 100*m.Truncated, m.Loss, m.ClipFrac, m.GradNorm,
-			m.Tokens/(u.Timing.Rollout+u.Timing.Train), (perUpdate * time.Duration(p.Total-u.Update)).Round(time.Second))
+			m.Tokens/seconds, (each * time.Duration(p.Total-u.Update)).Round(time.Second))
 	}
 	if u.Evaluation != nil {
 		fmt.Fprintln(p.W, Evaluation(*u.Evaluation))

@@ -39,6 +39,9 @@ var datasets = []dataset{
 	tsumego,
 }
 
+// allDatasets has composite, too, which is not in the list because its parts are.
+func allDatasets() []dataset { return append(slices.Clip(datasets), compositeEntry{}) }
+
 type dataset interface {
 	id() string // the name
 	info() Info

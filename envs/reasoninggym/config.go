@@ -125,6 +125,8 @@ func decodeConfig(config Config, targets ...any) error {
 func decodeField(value any, field reflect.Value) error {
 	fresh := reflect.New(field.Type()) // never into the list of a default
 	switch target := fresh.Interface().(type) {
+	case *any: // is read later
+		*target = value
 	case *Number:
 		if err := target.set(value); err != nil {
 			return err

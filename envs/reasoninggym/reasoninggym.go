@@ -41,6 +41,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,7 @@ type Info struct {
 // Names lists what New can make, sorted by name, with category and description.
 func Names() []Info {
 	var infos []Info
-	for _, d := range datasets {
+	for _, d := range allDatasets() {
 		infos = append(infos, d.info())
 	}
 	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
@@ -107,7 +108,7 @@ func New(name string, config Config) (*Dataset, error) {
 
 func find(name string) (dataset, error) {
 	var names []string
-	for _, d := range datasets {
+	for _, d := range allDatasets() {
 		if d.id() == name {
 			return d, nil
 		}
@@ -156,13 +157,19 @@ func FromOrigin(origin envs.Origin) (*Dataset, error) {
 	}
 	var config Config
 	if len(origin.Config) > 0 {
-		d := json.NewDecoder(bytes.NewReader(origin.Config))
-		d.UseNumber() // a seed may not fit a float64
-		if err := d.Decode(&config); err != nil {
+		var err error
+		if config, err = readConfig(origin.Config); err != nil {
 			return nil, fmt.Errorf("reasoninggym: the config of %s: %w", origin.Name, err)
 		}
 	}
 	return New(name, config)
+}
+
+func readConfig(data json.RawMessage) (config Config, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // a seed may not fit a float64
+	err = d.Decode(&config)
+	return config, err
 }
 
 // Name is "reasoning_gym/" and the dataset's name.
@@ -213,6 +220,10 @@ func (d *Dataset) make(ctx context.Context, index int) (made item, err error) {
 		}
 	}()
 	defer python.Catch(&err)
+	if d.common.Seed > math.MaxInt64-int64(index) { // only as a part of a composite
+		sum := new(big.Int).SetInt64(d.common.Seed)
+		return d.generate(ctx, python.NewRandom(sum.Add(sum, big.NewInt(int64(index)))), index)
+	}
 	return d.generate(ctx, d.seeds.Random(d.common.Seed+int64(index)), index)
 }
 

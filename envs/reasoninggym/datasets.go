@@ -23,6 +23,7 @@ var datasets = []dataset{
 	gcd,
 	graphColor,
 	isomorphicStrings,
+	knightsKnaves,
 	lcm,
 	legCounting,
 	letterCounting,

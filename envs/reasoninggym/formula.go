@@ -11,22 +11,22 @@ type operator byte
 
 // The operators in the order in which they bind.
 const (
-	variable operator = iota // none
-	not
-	and
-	or
-	implies
-	iff
+	opVariable operator = iota // none
+	opNot
+	opAnd
+	opOr
+	opImplies
+	opIff
 )
 
 func (o operator) sign() string { return [...]string{"", "¬", "∧", "∨", "→", "↔"}[o] }
 
 func (f *formula) append(b []byte, names []string) []byte {
 	switch f.operator {
-	case variable:
+	case opVariable:
 		return append(b, names[f.variable]...)
-	case not:
-		return f.left.append(append(b, not.sign()...), names)
+	case opNot:
+		return f.left.append(append(b, opNot.sign()...), names)
 	}
 	b = f.left.append(append(b, '('), names)
 	b = append(append(append(b, ' '), f.operator.sign()...), ' ')
@@ -36,9 +36,9 @@ func (f *formula) append(b []byte, names []string) []byte {
 // size is the number of operators and variables.
 func (f *formula) size() int {
 	switch f.operator {
-	case variable:
+	case opVariable:
 		return 1
-	case not:
+	case opNot:
 		return 1 + f.left.size()
 	}
 	return 1 + f.left.size() + f.right.size()
@@ -47,24 +47,29 @@ func (f *formula) size() int {
 // values are the truth values for 64 assignments: bit i of block b is for assignment 64b+i, in which variable j is true if bit j is.
 func (f *formula) values(block int) uint64 {
 	switch f.operator {
-	case variable:
-		if f.variable < len(firstVariables) {
-			return firstVariables[f.variable]
-		}
-		return -uint64(block >> (f.variable - len(firstVariables)) & 1)
-	case not:
+	case opVariable:
+		return variableValues(f.variable, block)
+	case opNot:
 		return ^f.left.values(block)
 	}
 	left, right := f.left.values(block), f.right.values(block)
 	switch f.operator {
-	case and:
+	case opAnd:
 		return left & right
-	case or:
+	case opOr:
 		return left | right
-	case implies:
+	case opImplies:
 		return ^left | right
 	}
 	return ^(left ^ right)
+}
+
+// variableValues are the values of a variable in a block of 64 assignments, as in formula.values.
+func variableValues(variable, block int) uint64 {
+	if variable < len(firstVariables) {
+		return firstVariables[variable]
+	}
+	return -uint64(block >> (variable - len(firstVariables)) & 1)
 }
 
 var firstVariables = [...]uint64{0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0, 0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000}

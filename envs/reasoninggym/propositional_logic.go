@@ -115,7 +115,7 @@ func preparePropositionalLogic(c PropositionalLogicConfig, common Common) (index
 	}, nil
 }
 
-var allOperators = []operator{and, or, not, implies, iff}
+var allOperators = []operator{opAnd, opOr, opNot, opImplies, opIff}
 
 func drawFormula(r *python.Random, vars, depth int) *formula {
 	if depth <= 1 {
@@ -123,7 +123,7 @@ func drawFormula(r *python.Random, vars, depth int) *formula {
 	}
 	f := &formula{operator: python.Choice(r, allOperators)}
 	f.left = drawFormula(r, vars, depth-1)
-	if f.operator != not {
+	if f.operator != opNot {
 		f.right = drawFormula(r, vars, depth-1)
 	}
 	return f
@@ -144,8 +144,8 @@ func findConclusion(ctx context.Context, r *python.Random, premises []*formula, 
 			return nil, err
 		}
 		f := drawFormula(r, vars, 2)
-		if f.operator == implies {
-			f = &formula{operator: or, left: &formula{operator: not, left: f.left}, right: f.right}
+		if f.operator == opImplies {
+			f = &formula{operator: opOr, left: &formula{operator: opNot, left: f.left}, right: f.right}
 		}
 		if table.implies(f) && !tautology(f, vars) {
 			return f, nil
@@ -182,7 +182,7 @@ func scoreConclusion(task envs.Task, answer string) (float64, error) {
 		return 0, nil
 	case !follows:
 		return 0.05, nil
-	case trivial || conclusion.operator == variable:
+	case trivial || conclusion.operator == opVariable:
 		return 0.25, nil
 	}
 	return 1, nil
@@ -243,11 +243,11 @@ func (p *formulaParser) parse(text string, depth int) *formula {
 		return p.parse(text[1:len(text)-1], depth+1)
 	}
 	p.nodes++
-	if op, at := splitFormula(text); op != variable {
+	if op, at := splitFormula(text); op != opVariable {
 		return &formula{operator: op, left: p.parse(text[:at], depth+1), right: p.parse(text[at+len(op.sign()):], depth+1)}
 	}
-	if rest, ok := strings.CutPrefix(text, not.sign()); ok {
-		return &formula{operator: not, left: p.parse(rest, depth+1)}
+	if rest, ok := strings.CutPrefix(text, opNot.sign()); ok {
+		return &formula{operator: opNot, left: p.parse(rest, depth+1)}
 	}
 	i := slices.Index(p.names, text)
 	if i < 0 {
@@ -278,7 +278,7 @@ func enclosed(text string) bool {
 	return level == 0
 }
 
-// splitFormula finds the last one of the operators that bind least, outside of parentheses as counted from the end. It is variable
+// splitFormula finds the last one of the operators that bind least, outside of parentheses as counted from the end. It is opVariable
 // where there is none.
 func splitFormula(text string) (found operator, at int) {
 	level := 0
@@ -288,20 +288,20 @@ func splitFormula(text string) (found operator, at int) {
 			level++
 		case '(':
 			level--
-		case and.sign()[0]: // and of the others
+		case opAnd.sign()[0]: // and of the others
 			if level != 0 || i+3 > len(text) {
 				continue
 			}
-			op := variable
+			op := opVariable
 			switch text[i : i+3] {
-			case and.sign():
-				op = and
-			case or.sign():
-				op = or
-			case implies.sign():
-				op = implies
-			case iff.sign():
-				op = iff
+			case opAnd.sign():
+				op = opAnd
+			case opOr.sign():
+				op = opOr
+			case opImplies.sign():
+				op = opImplies
+			case opIff.sign():
+				op = opIff
 			}
 			if op > found {
 				found, at = op, i

@@ -79,9 +79,9 @@ var (
 	buttonTypes  = []string{"add", "subtract", "multiply"}
 	lightStates  = []string{"any", "green", "red"}
 	lightWeights = []int{4, 2, 1}
-	oneOrTwo     = []int{1, 2}
-	two          = []int{2}
-	twoOrThree   = []int{2, 3}
+	easyTerms    = []int{1, 2}
+	easyFactors  = []int{2}
+	hardValues   = []int{2, 3}
 )
 
 const quantumLockQuestion = "In front of you are some buttons, a light, and a number. The light will toggle between red and green whenever you press a button. " +
@@ -116,12 +116,12 @@ func prepareQuantumLock(c QuantumLockConfig, _ Common) (indexedGenerator, error)
 }
 
 func drawButtons(r *python.Random, difficulty int) (buttons [3]lockButton) {
-	terms, factors := oneOrTwo, two
+	terms, factors := easyTerms, easyFactors
 	if difficulty >= 5 {
-		terms = twoOrThree
+		terms = hardValues
 	}
 	if difficulty >= 7 {
-		factors = twoOrThree
+		factors = hardValues
 	}
 	for n := 0; n < len(buttons); {
 		b := lockButton{Name: buttonNames[n], Type: python.Choice(r, buttonTypes)}

@@ -1,0 +1,483 @@
+package reasoninggym
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/python"
+)
+
+// knightsKnaves is KnightsKnavesDataset of reasoning_gym/logic/knights_knaves.py.
+var knightsKnaves = definition[KnightsKnavesConfig]{
+	name:        "knights_knaves",
+	category:    "logic",
+	description: "Tell who always lies from what people say about each other.",
+	defaults:    KnightsKnavesConfig{NPeople: 2, DepthConstraint: 2, WidthConstraint: 2},
+	prepareAt:   prepareKnightsKnaves,
+	score:       scoreKnightsKnaves,
+
+	scoreCorrected: scoreKnightsKnavesCorrected,
+	faults: []Fault{
+		{What: "An answer that is right about some of the people scores 0.3 and more; corrected, it scores 0.", Answer: "Zoey is a fool, and Riley is a fool."},
+	},
+	curriculum: []Attribute{
+		scalar("n_people", "n_people", "People", span(2, 6, 1)...),
+		scalar("depth_constraint", "depth_constraint", "Depth of a statement", 2, 3),
+		scalar("width_constraint", "width_constraint", "Statements that one joins", 2, 3),
+	},
+}
+
+// KnightsKnavesConfig has the settings of knights_knaves.
+type KnightsKnavesConfig struct {
+	NPeople         int `json:"n_people"`         // people
+	DepthConstraint int `json:"depth_constraint"` // depth of a statement at most
+	WidthConstraint int `json:"width_constraint"` // statements that one joins by "and" or "or" at most
+}
+
+func (c KnightsKnavesConfig) validate() error {
+	// A statement about oneself and statements of depth 1 never have just one solution. Upper bounds are on how long statements get,
+	// and on the assignments to go through.
+	const maxPeople, maxDepth, maxWidth = 20, 10, 10
+	err := check(
+		between("n_people", c.NPeople, 2, maxPeople),
+		between("depth_constraint", c.DepthConstraint, 2, maxDepth),
+		between("width_constraint", c.WidthConstraint, 1, maxWidth),
+	)
+	// A person may call everyone a knight and everyone else a knave. Upstream draws for ever where it needs more different statements.
+	if simple := 2*c.NPeople - 1; err == nil && c.WidthConstraint > simple {
+		return fmt.Errorf("width_constraint is %d, must be at most %d for %d people", c.WidthConstraint, simple, c.NPeople)
+	}
+	return err
+}
+
+type knightsKnavesMetadata struct {
+	Statements knightStatements `json:"statements"`
+	Solution   []bool           `json:"solution"`
+	Names      []string         `json:"names"`
+	Terms      knightTerms      `json:"knight_knave_terms"`
+	Difficulty struct {
+		NPeople         int `json:"n_people"`
+		DepthConstraint int `json:"depth_constraint"`
+		WidthConstraint int `json:"width_constraint"`
+	} `json:"difficulty"`
+}
+
+type knightTerms struct {
+	Knight        string `json:"knight"`
+	Knave         string `json:"knave"`
+	AKnight       string `json:"a_knight"`
+	AKnave        string `json:"a_knave"`
+	CapitalKnight string `json:"Knight"`
+	CapitalKnave  string `json:"Knave"`
+}
+
+var knightPairs = []knightTerms{
+	{"knight", "knave", "a knight", "a knave", "Knight", "Knave"},
+	{"pioneer", "laggard", "a pioneer", "a laggard", "Pioneer", "Laggard"},
+	{"saint", "sinner", "a saint", "a sinner", "Saint", "Sinner"},
+	{"hero", "villain", "a hero", "a villain", "Hero", "Villain"},
+	{"angel", "devil", "an angel", "a devil", "Angel", "Devil"},
+	{"altruist", "egoist", "an altruist", "an egoist", "Altruist", "Egoist"},
+	{"sage", "fool", "a sage", "a fool", "Sage", "Fool"},
+}
+
+var knightNames = strings.Fields(`Emma Liam Olivia Noah Ava Ethan Sophia Mason Isabella William Mia James Charlotte Benjamin Amelia Lucas Harper Henry
+	Evelyn Alexander Abigail Michael Emily Daniel Elizabeth Jacob Sofia Logan Avery Jackson Ella Sebastian Scarlett Jack Grace Aiden Chloe Owen
+	Victoria Samuel Riley Matthew Aria Joseph Lily Luke Aurora David Zoey Oliver Penelope`)
+
+// sayings are the ways to say that # says @.
+var sayings = []string{
+	`# said that @.`,
+	`# told you that @.`,
+	`# said, "@."`,
+	`# stated, "@".`,
+	`According to #, "@".`,
+	`In #'s words: "@".`,
+	`# remarked, "@".`,
+	`"@," # declared.`,
+	`# was heard saying, "@".`,
+	`# expressed that @.`,
+	`"@" - #.`,
+	`As # put it, "@".`,
+	`# asserted: "@".`,
+	`"@," # mentioned.`,
+	`# commented, "@".`,
+	`In a statement by #: "@".`,
+	`# noted, "@".`,
+	`"@," # claimed.`,
+}
+
+func prepareKnightsKnaves(c KnightsKnavesConfig, _ Common) (indexedGenerator, error) {
+	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
+		var m knightsKnavesMetadata
+		m.Difficulty.NPeople, m.Difficulty.DepthConstraint, m.Difficulty.WidthConstraint = c.NPeople, c.DepthConstraint, c.WidthConstraint
+		m.Statements.people = c.NPeople
+		sampler := knightSampler{python.NewGenerator(python.NewInt(r.RandInt(0, 1<<32))), c, nil}
+		for try := 0; m.Solution == nil; try++ {
+			if err := ctx.Err(); err != nil {
+				return item{}, err
+			}
+			if try == 1000 {
+				return item{}, python.Error{Type: "IndexError", Message: "list index out of range"}
+			}
+			sampler.code = sampler.code[:0]
+			for person := range c.NPeople {
+				sampler.draw(person, c.DepthConstraint)
+			}
+			m.Statements.code = sampler.code
+			m.Solution = m.Statements.solve()
+		}
+		g := python.NewGenerator(python.NewInt(r.RandInt(0, 1<<32)))
+		for _, i := range g.ChoiceNoReplace(len(knightNames), c.NPeople) {
+			m.Names = append(m.Names, knightNames[i])
+		}
+		m.Terms = knightPairs[g.Choice(len(knightPairs))]
+		return item{question: m.question(g), answer: m.answer(), metadata: &m}, nil
+	}, nil
+}
+
+// question draws how the statements are introduced.
+func (m *knightsKnavesMetadata) question(g *python.Generator) string {
+	t := &m.Terms
+	people := len(m.Names)
+	b := make([]byte, 0, 1024)
+	b = fmt.Appendf(b, "A very special island is inhabited only by %ss and %ss. %ss always tell the truth, and %ss always lie. You meet %d inhabitants: ",
+		t.Knight, t.Knave, t.CapitalKnight, t.Knave, people)
+	b = appendNames(b, m.Names, func(b []byte, _ int) []byte { return b })
+	b = append(b, '.')
+	text := knightText{knightStatements: m.Statements, names: m.Names, terms: t}
+	for _, name := range m.Names {
+		b = append(b, ' ')
+		for _, c := range []byte(sayings[g.Choice(len(sayings))]) {
+			switch c {
+			case '#':
+				b = append(b, name...)
+			case '@':
+				b = text.append(b)
+			default:
+				b = append(b, c)
+			}
+		}
+	}
+	b = append(b, " So who is "+t.AKnight+" and who is "+t.AKnave+`? (Format your answer like: "`...)
+	b = appendNames(b, m.Names, func(b []byte, _ int) []byte {
+		return append(b, " is a "+t.Knight+"/"+t.Knave...)
+	})
+	return string(append(b, `")`...))
+}
+
+func (m *knightsKnavesMetadata) answer() string {
+	return string(append(appendNames(nil, m.Names, func(b []byte, i int) []byte {
+		if m.Solution[i] {
+			return append(b, " is "+m.Terms.AKnight...)
+		}
+		return append(b, " is "+m.Terms.AKnave...)
+	}), '.'))
+}
+
+// appendNames writes a list of names, each with something behind it.
+func appendNames(b []byte, names []string, behind func(b []byte, i int) []byte) []byte {
+	for i, name := range names {
+		switch i {
+		case 0:
+		case len(names) - 1:
+			b = append(b, ", and "...)
+		default:
+			b = append(b, ", "...)
+		}
+		b = behind(append(b, name...), i)
+	}
+	return b
+}
+
+// knightStatements are what each person says, one statement after the other, in a code: a statement is a letter, and then what it is about,
+// which is a person for knight and knave, a number of statements and these for all and some, a statement for no, and two for the others.
+// Different statements have different codes.
+type knightStatements struct {
+	code   []byte
+	people int
+}
+
+const (
+	sayKnight = 'k'
+	sayKnave  = 'n'
+	sayNot    = '!'
+	sayAll    = '&'
+	sayAny    = '|'
+	sayIf     = '>'
+	sayEquals = '='
+)
+
+var knightWords = map[byte]string{sayKnight: "telling-truth", sayKnave: "lying", sayNot: "not", sayAll: "and", sayAny: "or", sayIf: "->", sayEquals: "<=>"}
+
+// next takes the letter and the number behind it: of a person, or of statements.
+func (s *knightStatements) next() (kind byte, number int) {
+	kind, s.code = s.code[0], s.code[1:]
+	switch kind {
+	case sayNot:
+		return kind, 1
+	case sayIf, sayEquals:
+		return kind, 2
+	}
+	number, s.code = int(s.code[0]), s.code[1:]
+	return kind, number
+}
+
+type knightSampler struct {
+	g    *python.Generator
+	c    KnightsKnavesConfig
+	code []byte
+}
+
+// draw appends a statement that a person makes.
+func (s *knightSampler) draw(person, depth int) {
+	dice := s.g.Integers(0, 6)
+	if depth == 1 || dice == 0 {
+		for {
+			kind := []byte{sayKnight, sayKnave}[s.g.Choice(2)]
+			about := s.g.Integers(0, s.c.NPeople)
+			if kind == sayKnight || about != person {
+				s.code = append(s.code, kind, byte(about))
+				return
+			}
+		}
+	}
+	switch dice {
+	case 1:
+		s.code = append(s.code, sayNot)
+		s.draw(person, depth-1)
+	case 2, 3:
+		n := s.g.Integers(2, s.c.WidthConstraint+1)
+		s.code = append(s.code, []byte{sayAll, sayAny}[dice-2], byte(n))
+		s.drawDifferent(person, depth-1, n)
+	default:
+		s.code = append(s.code, []byte{sayIf, sayEquals}[dice-4])
+		s.drawDifferent(person, depth-1, 2)
+	}
+}
+
+func (s *knightSampler) drawDifferent(person, depth, n int) {
+	ends := make([]int, 1, 16)
+	ends[0] = len(s.code)
+draw:
+	for len(ends) <= n {
+		start := ends[len(ends)-1]
+		s.draw(person, depth)
+		for i, end := range ends[1:] {
+			if bytes.Equal(s.code[ends[i]:end], s.code[start:]) {
+				s.code = s.code[:start]
+				continue draw
+			}
+		}
+		ends = append(ends, len(s.code))
+	}
+}
+
+// solve says who is a knight if there is one solution, and returns nil otherwise.
+func (s knightStatements) solve() []bool {
+	assignments := 1 << s.people
+	solution, found := 0, 0
+	for block := range (assignments + 63) / 64 {
+		right := ^uint64(0)
+		if assignments < 64 {
+			right = 1<<assignments - 1
+		}
+		rest := s
+		for person := range s.people {
+			if right &= ^(variableValues(person, block) ^ rest.values(block)); right == 0 {
+				break
+			}
+		}
+		if found += bits.OnesCount64(right); found > 1 {
+			return nil
+		}
+		if right != 0 {
+			solution = 64*block + bits.TrailingZeros64(right)
+		}
+	}
+	if found == 0 {
+		return nil
+	}
+	knights := make([]bool, s.people)
+	for i := range knights {
+		knights[i] = solution>>i&1 == 1
+	}
+	return knights
+}
+
+// values takes a statement. Its truth values are those of 64 assignments, in which a variable says whether a person is a knight, as
+// those of a formula.
+func (s *knightStatements) values(block int) uint64 {
+	kind, n := s.next()
+	switch kind {
+	case sayKnight:
+		return variableValues(n, block)
+	case sayKnave:
+		return ^variableValues(n, block)
+	}
+	first := s.values(block)
+	switch kind {
+	case sayNot:
+		return ^first
+	case sayIf:
+		return ^first | s.values(block)
+	case sayEquals:
+		return ^(first ^ s.values(block))
+	}
+	for range n - 1 {
+		if other := s.values(block); kind == sayAll {
+			first &= other
+		} else {
+			first |= other
+		}
+	}
+	return first
+}
+
+// MarshalJSON writes upstream's nested tuples: ["or", ["lying", 1], ["telling-truth", 0]].
+func (s knightStatements) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	for i := range s.people {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = s.appendJSON(b)
+	}
+	return append(b, ']'), nil
+}
+
+func (s *knightStatements) appendJSON(b []byte) []byte {
+	kind, n := s.next()
+	b = append(append(append(b, `["`...), knightWords[kind]...), '"')
+	if kind == sayKnight || kind == sayKnave {
+		return append(strconv.AppendInt(append(b, ','), int64(n), 10), ']')
+	}
+	for range n {
+		b = s.appendJSON(append(b, ','))
+	}
+	return append(b, ']')
+}
+
+// knightText writes statements in words.
+type knightText struct {
+	knightStatements
+	names []string
+	terms *knightTerms
+}
+
+// append takes a statement.
+func (t *knightText) append(b []byte) []byte {
+	kind, n := t.next()
+	switch kind {
+	case sayKnight:
+		return append(b, t.names[n]+" is "+t.terms.AKnight...)
+	case sayKnave:
+		return append(b, t.names[n]+" is "+t.terms.AKnave...)
+	case sayNot:
+		switch t.code[0] {
+		case sayKnight, sayKnave: // is the other one
+			kind, n = t.next()
+			if kind == sayKnight {
+				return append(b, t.names[n]+" is "+t.terms.AKnave...)
+			}
+			return append(b, t.names[n]+" is "+t.terms.AKnight...)
+		}
+		return t.appendPart(append(b, "it is not the case that "...))
+	}
+	joint := " and "
+	switch kind {
+	case sayAny:
+		joint = " or "
+	case sayIf:
+		b, joint = append(b, "if "...), " then "
+	case sayEquals:
+		joint = " if and only if "
+	}
+	b = t.appendPart(b)
+	for range n - 1 {
+		b = t.appendPart(append(b, joint...))
+	}
+	return b
+}
+
+// appendPart takes a statement and puts it into parentheses unless it is a simple one.
+func (t *knightText) appendPart(b []byte) []byte {
+	if kind := t.code[0]; kind == sayKnight || kind == sayKnave {
+		return t.append(b)
+	}
+	return append(t.append(append(b, '(')), ')')
+}
+
+// knightRoles is a set of who is said to be what.
+type knightRoles map[[2]string]bool
+
+var (
+	punctuation = strings.NewReplacer(".", " ", ",", " ", ")", " ", "(", " ")
+	isRole      = func() map[string]bool {
+		roles := map[string]bool{}
+		for _, pair := range knightPairs {
+			roles[pair.Knight], roles[pair.Knave] = true, true
+		}
+		return roles
+	}()
+)
+
+// readRoles takes the word before a role for a name, "is", "a" and "an" left out.
+func readRoles(text string) knightRoles {
+	text = punctuation.Replace(python.Strip(python.Lower(text)))
+	roles := knightRoles{}
+	name := ""
+	for _, word := range python.Fields(strings.ReplaceAll(text, " and ", " ")) {
+		switch {
+		case word == "is" || word == "a" || word == "an":
+		case !isRole[word]:
+			name = word
+		case name != "":
+			roles[[2]string{name, word}] = true
+			name = ""
+		}
+	}
+	return roles
+}
+
+// matching is how many of two sets are in both.
+func (r knightRoles) matching(other knightRoles) int {
+	n := 0
+	for role := range r {
+		if other[role] {
+			n++
+		}
+	}
+	return n
+}
+
+// scoreKnightsKnaves is 1 for the right roles, and 0.3 to 1 for as many roles of which some are right.
+func scoreKnightsKnaves(task envs.Task, answer string) (float64, error) {
+	if answer == "" {
+		return 0, nil
+	}
+	want, got := readRoles(task.Answer), readRoles(answer)
+	matching := want.matching(got)
+	switch {
+	case len(want) != len(got):
+		return 0, nil
+	case matching == len(want):
+		return 1, nil
+	case matching > 0:
+		return 0.3 + float64(0.7*float64(matching)/float64(len(want))), nil
+	}
+	return 0, nil
+}
+
+func scoreKnightsKnavesCorrected(task envs.Task, answer string) (float64, error) {
+	want, got := readRoles(task.Answer), readRoles(answer)
+	if len(want) == len(got) && want.matching(got) == len(want) {
+		return 1, nil
+	}
+	return 0, nil
+}

@@ -38,6 +38,7 @@ var datasets = []dataset{
 	sokoban,
 	spellBackward,
 	tsumego,
+	zebraPuzzles,
 }
 
 // allDatasets has composite, too, which is not in the list because its parts are.

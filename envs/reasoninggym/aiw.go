@@ -1,6 +1,7 @@
 package reasoninggym
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,12 +73,17 @@ type aiwMetadata struct {
 
 func prepareAIW(c AIWConfig, mode Mode) (generator, error) {
 	weights := weights(c.TaskTypeWeights)
-	var m aiwMetadata
-	m.Difficulty.TaskTypeWeights = c.TaskTypeWeights
-	m.Difficulty.NumEntities = c.MaxEntities
+	metadata := map[string]json.RawMessage{} // by task type, on which alone they depend
+	for _, taskType := range c.TaskTypes {
+		m := aiwMetadata{TaskType: taskType}
+		m.Difficulty.TaskTypeWeights, m.Difficulty.NumEntities = c.TaskTypeWeights, c.MaxEntities
+		var err error
+		if metadata[taskType], err = json.Marshal(m); err != nil {
+			return nil, err
+		}
+	}
 	return func(r *python.Random) (item, error) {
-		m := m
-		m.TaskType = python.WeightedChoices(r, c.TaskTypes, weights, 1)[0]
+		taskType := python.WeightedChoices(r, c.TaskTypes, weights, 1)[0]
 		alice, bob := python.Choice(r, c.FemaleNames), python.Choice(r, c.MaleNames)
 		count := func() (int, string) {
 			n := r.RandInt(1, c.MaxEntities)
@@ -87,7 +93,7 @@ func prepareAIW(c AIWConfig, mode Mode) (generator, error) {
 		females, female := count()
 		answer := females + 1
 		var question string
-		switch m.TaskType {
+		switch taskType {
 		case "siblings":
 			if r.Below(2) == 0 {
 				question = alice + " has " + male + " brothers and she also has " + female + " sisters. How many sisters does " + alice + "'s brother have?"
@@ -110,6 +116,6 @@ func prepareAIW(c AIWConfig, mode Mode) (generator, error) {
 				" do not have other colleagues aside - with the only exception of Matilda. She is colleague of " + bob +
 				" and she is also colleague of " + alice + ", being part of " + alice + "'s circle. How many female colleagues does Matilda have?"
 		}
-		return item{question: question, answer: strconv.Itoa(answer), metadata: &m}, nil
+		return item{question: question, answer: strconv.Itoa(answer), metadata: metadata[taskType]}, nil
 	}, nil
 }

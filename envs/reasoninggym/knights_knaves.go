@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/internal/python"
@@ -130,7 +132,7 @@ func prepareKnightsKnaves(c KnightsKnavesConfig, _ Common) (indexedGenerator, er
 				sampler.draw(person, c.DepthConstraint)
 			}
 			m.Statements.code = sampler.code
-			m.Solution = m.Statements.solve()
+			m.Solution = m.Statements.solve(ctx)
 		}
 		g := python.NewGenerator(python.NewInt(r.RandInt(0, 1<<32)))
 		for _, i := range g.ChoiceNoReplace(len(knightNames), c.NPeople) {
@@ -278,11 +280,14 @@ draw:
 	}
 }
 
-// solve says who is a knight if there is one solution, and returns nil otherwise.
-func (s knightStatements) solve() []bool {
+// solve says who is a knight if there is one solution, and returns nil otherwise and where the context ends.
+func (s knightStatements) solve(ctx context.Context) []bool {
 	assignments := 1 << s.people
 	solution, found := 0, 0
 	for block := range (assignments + 63) / 64 {
+		if ctx.Err() != nil {
+			return nil
+		}
 		right := ^uint64(0)
 		if assignments < 64 {
 			right = 1<<assignments - 1
@@ -413,70 +418,79 @@ func (t *knightText) appendPart(b []byte) []byte {
 	return append(t.append(append(b, '(')), ')')
 }
 
-// knightRoles is a set of who is said to be what.
-type knightRoles map[[2]string]bool
+// knightRole is who is said to be what.
+type knightRole struct{ name, role string }
 
-var (
-	punctuation = strings.NewReplacer(".", " ", ",", " ", ")", " ", "(", " ")
-	isRole      = func() map[string]bool {
-		roles := map[string]bool{}
-		for _, pair := range knightPairs {
-			roles[pair.Knight], roles[pair.Knave] = true, true
+var isRole = func() map[string]bool {
+	roles := map[string]bool{}
+	for _, pair := range knightPairs {
+		roles[pair.Knight], roles[pair.Knave] = true, true
+	}
+	return roles
+}()
+
+// readRoles appends the different roles of a text until there are more than so many. The word before a role is taken for a name. "is",
+// "a" and "an" are left out, and so is "and" where it has spaces of its own on both sides.
+func readRoles(roles []knightRole, text string, most int) []knightRole {
+	const spaces = " .,)(" // as good as spaces
+	text = python.Strip(python.Lower(text))
+	name, start, spent := "", 0, 0 // start of a word, end of the space behind the last "and"
+	for end, c := range text + " " {
+		if !python.IsSpace(c) && !strings.ContainsRune(spaces, c) {
+			continue
 		}
-		return roles
-	}()
-)
-
-// readRoles takes the word before a role for a name, "is", "a" and "an" left out.
-func readRoles(text string) knightRoles {
-	text = punctuation.Replace(python.Strip(python.Lower(text)))
-	roles := knightRoles{}
-	name := ""
-	for _, word := range python.Fields(strings.ReplaceAll(text, " and ", " ")) {
+		word := text[start:end]
+		before := start - 1
+		start = end + utf8.RuneLen(c)
 		switch {
-		case word == "is" || word == "a" || word == "an":
+		case word == "" || word == "is" || word == "a" || word == "an":
+		case word == "and" && before >= spent && strings.IndexByte(spaces, text[before]) >= 0 && strings.ContainsRune(spaces, c) && end < len(text):
+			spent = end + 1
 		case !isRole[word]:
 			name = word
 		case name != "":
-			roles[[2]string{name, word}] = true
+			if role := (knightRole{name, word}); !slices.Contains(roles, role) {
+				roles = append(roles, role)
+			}
+			if len(roles) > most {
+				return roles
+			}
 			name = ""
 		}
 	}
 	return roles
 }
 
-// matching is how many of two sets are in both.
-func (r knightRoles) matching(other knightRoles) int {
-	n := 0
-	for role := range r {
-		if other[role] {
-			n++
+// matchRoles says how many of the right roles an answer has, and whether it has as many roles as there are right ones.
+func matchRoles(task envs.Task, answer string) (matching, all int, asMany bool) {
+	const most = 100 // more than there are people
+	var buffer [2][8]knightRole
+	want := readRoles(buffer[0][:0], task.Answer, most)
+	got := readRoles(buffer[1][:0], answer, len(want))
+	for _, role := range got {
+		if slices.Contains(want, role) {
+			matching++
 		}
 	}
-	return n
+	return matching, len(want), len(got) == len(want)
 }
 
 // scoreKnightsKnaves is 1 for the right roles, and 0.3 to 1 for as many roles of which some are right.
 func scoreKnightsKnaves(task envs.Task, answer string) (float64, error) {
-	if answer == "" {
-		return 0, nil
-	}
-	want, got := readRoles(task.Answer), readRoles(answer)
-	matching := want.matching(got)
+	matching, all, asMany := matchRoles(task, answer)
 	switch {
-	case len(want) != len(got):
+	case answer == "" || !asMany:
 		return 0, nil
-	case matching == len(want):
+	case matching == all:
 		return 1, nil
 	case matching > 0:
-		return 0.3 + float64(0.7*float64(matching)/float64(len(want))), nil
+		return 0.3 + float64(0.7*float64(matching)/float64(all)), nil
 	}
 	return 0, nil
 }
 
 func scoreKnightsKnavesCorrected(task envs.Task, answer string) (float64, error) {
-	want, got := readRoles(task.Answer), readRoles(answer)
-	if len(want) == len(got) && want.matching(got) == len(want) {
+	if matching, all, asMany := matchRoles(task, answer); asMany && matching == all {
 		return 1, nil
 	}
 	return 0, nil

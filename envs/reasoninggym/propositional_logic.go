@@ -227,13 +227,15 @@ func (p *formulaParser) judge(m propositionalLogicMetadata, answer string) (conc
 type formulaParser struct {
 	names  []string // of the variables
 	free   bool     // whether names may be added
-	nodes  int
-	failed bool // where Python raises, or takes too long
+	nodes  int      // of the formulas
+	read   int      // bytes, those of a part again with each part of it
+	failed bool     // where Python raises, or takes too long
 }
 
 func (p *formulaParser) parse(text string, depth int) *formula {
 	text = python.Strip(text)
-	if text == "" || depth >= maxRecursion {
+	p.read += len(text)
+	if text == "" || depth >= maxRecursion || p.read > 1<<26 {
 		p.failed = true
 	}
 	if p.failed {

@@ -97,14 +97,14 @@ func Open(ctx context.Context, spec string) (*Backend, error) {
 	return nil, fmt.Errorf("%w: backend %q: allowed are auto, go, cpu, cuda or the absolute path of a PJRT plug-in", ErrUnavailable, spec)
 }
 
-// openGo runs operations one after the other: with operations in parallel GoMLX's Go backend deadlocks at times, and
-// an operation that panics there ends the process.
+// openGo runs operations one after the other: one that panics beside others would end the process, and with a limited number
+// of workers GoMLX's Go backend deadlocks at times. A large operation is still split over all cores.
 func openGo() (compute.Backend, error) {
-	b, err := gobackend.New("")
+	b, err := gobackend.New("ops_sequential")
 	if err != nil {
 		return nil, err
 	}
-	// What the setting "parallelism=-1" does, which also prints to standard output. The type is internal to GoMLX.
+	// No limit on workers: what the setting "parallelism=-1" does, which also prints to standard output. The type is internal to GoMLX.
 	workers, ok := reflect.ValueOf(b).Elem().FieldByName("Workers").Interface().(interface{ SetMaxParallelism(int) })
 	if !ok {
 		return nil, fmt.Errorf("cannot limit the parallelism of %T", b)
@@ -158,7 +158,7 @@ func (b *Backend) smoke() error {
 }
 
 func hint(kind string) string {
-	if kind == Go {
+	if kind != CPU && kind != CUDA {
 		return ""
 	}
 	return "; install a plug-in with `go run github.com/gomlx/go-xla/cmd/pjrt_installer@v0.4.1` or put " +

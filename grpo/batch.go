@@ -27,7 +27,7 @@ type row struct {
 	truncated bool
 }
 
-func newBatch(groups []rollout.Group, groupSize, maxPositions int) (*batch, error) {
+func newBatch(groups []rollout.Group, groupSize, maxPositions, vocab int) (*batch, error) {
 	b := &batch{groups: groups}
 	for g, group := range groups {
 		if len(group.Completions) != groupSize {
@@ -36,6 +36,11 @@ func newBatch(groups []rollout.Group, groupSize, maxPositions int) (*batch, erro
 		for k, c := range group.Completions {
 			if n := len(group.Prompt) + len(c.Tokens); n > maxPositions {
 				return nil, fmt.Errorf("task %q, sample %d: %d tokens with its prompt, the context has %d", group.Task.ID, k, n, maxPositions)
+			}
+			for _, token := range c.Tokens {
+				if token < 0 || int(token) >= vocab {
+					return nil, fmt.Errorf("task %q, sample %d: token %d, the vocabulary has %d", group.Task.ID, k, token, vocab)
+				}
 			}
 			b.rows = append(b.rows, row{
 				prompt: group.Prompt, tokens: c.Tokens, behaviour: c.LogProbs,

@@ -6,6 +6,8 @@ package grpo
 import (
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 
@@ -72,7 +74,7 @@ func (c Config) Validate() error {
 		return badSetting("GroupSize", c.GroupSize, "2 or more: a single completion has nothing to be compared with, its advantage is always 0")
 	case c.OldLogProbs != Behaviour && c.OldLogProbs != Current:
 		return badSetting("OldLogProbs", c.OldLogProbs, `"behaviour" or "current"`)
-	case !(c.MaxGradNorm >= 0):
+	case !(c.MaxGradNorm >= 0 && c.MaxGradNorm <= math.MaxFloat32):
 		return badSetting("MaxGradNorm", c.MaxGradNorm, "0 (off) or more")
 	case c.MicroBatch < 1 || rows%c.MicroBatch != 0 || (c.MicroBatch%c.GroupSize != 0 && c.GroupSize%c.MicroBatch != 0):
 		return badSetting("MicroBatch", c.MicroBatch, fmt.Sprintf("a divisor of TasksPerUpdate*GroupSize (%d) that divides GroupSize (%d) or is a multiple of it", rows, c.GroupSize))
@@ -148,8 +150,32 @@ func (p Parts) validate(c Config) error {
 	if err := firstError(p.Optimizer.Validate(), p.Sampler.Sampling.Validate()); err != nil {
 		return err
 	}
-	if p.Evaluator != nil {
-		return p.Evaluator.Validate()
+	if lr := p.Schedule(0); !(lr >= 0 && lr <= math.MaxFloat32) {
+		return badSetting("Parts.Schedule(0), the first learning rate,", lr, "0 or more")
+	}
+	samplings := []rollout.Sampling{p.Sampler.Sampling}
+	if e := p.Evaluator; e != nil {
+		if err := e.Validate(); err != nil {
+			return err
+		}
+		samplings = append(samplings, e.Sampler.Sampling)
+		frozen := map[string]bool{}
+		for _, task := range slices.Concat(p.Bank.Validation, p.Bank.Confirmation) {
+			frozen[task.ID] = true
+		}
+		for _, task := range e.Tasks {
+			if !frozen[task.ID] {
+				return badSetting("Parts.Evaluator.Tasks", fmt.Sprintf("with task %q", task.ID), "tasks of the bank that are not trained on, each once")
+			}
+			frozen[task.ID] = false
+		}
+	}
+	for _, s := range samplings {
+		for _, token := range s.Stop {
+			if token < 0 || int(token) >= p.Policy.VocabSize() {
+				return badSetting("Sampling.Stop", token, fmt.Sprintf("token ids below %d", p.Policy.VocabSize()))
+			}
+		}
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func (l *learner) learn(ctx context.Context, b *batch, step int, lr float64) (*M
 		backend.Free(out[n:]...)
 	}
 	if math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
-		return nil, fmt.Errorf("%w: the loss is %v", ErrNotFinite, m.Loss)
+		return nil, fmt.Errorf("%w: the loss is %v; an earlier step with too large a learning rate (now %g) does that", ErrNotFinite, m.Loss, lr)
 	}
 	old := rows.Old
 	if l.cfg.OldLogProbs == Current {
@@ -215,11 +215,12 @@ func (l *learner) optimize(ctx context.Context, grads *[]*tensors.Tensor, step i
 		l.masters, l.slots = nil, nil
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
-	n := len(l.params)
-	l.masters, l.slots = out[:n], out[n:len(out)-1]
-	norms, err := flat(out[len(out)-1])
-	backend.Free(out[len(out)-1])
-	if err != nil {
+	n, rest := len(l.params), len(out)-2
+	l.masters, l.slots = out[:n], out[n:rest]
+	norms, err := flat(out[rest])
+	bad, badErr := flat(out[rest+1])
+	backend.Free(out[rest:]...)
+	if err := errors.Join(err, badErr); err != nil {
 		return err
 	}
 	for i, norm := range norms {
@@ -231,6 +232,11 @@ func (l *learner) optimize(ctx context.Context, grads *[]*tensors.Tensor, step i
 	m.GradNorm = math.Sqrt(m.GradNorm)
 	if math.IsInf(float64(float32(m.GradNorm)), 0) {
 		return fmt.Errorf("%w: the global gradient norm is %v", ErrNotFinite, m.GradNorm)
+	}
+	for i, count := range bad {
+		if count != 0 {
+			return fmt.Errorf("%w: the step would make %.0f weights or optimizer slots of %q NaN or infinite; the learning rate is %g", ErrNotFinite, count, l.params[i].Name, lr)
+		}
 	}
 	return nil
 }
@@ -347,12 +353,12 @@ func (l *learner) buildGradients(in []*graph.Node) []*graph.Node {
 	return append(out, graph.Stack([]*graph.Node{losses.Loss, losses.Policy, kl}, 0), logp, entropy)
 }
 
-// buildApply: masters, gradients, slots, scalars; gives masters, slots, norms of the gradients.
+// buildApply: masters, gradients, slots, scalars; gives masters, slots, norms of the gradients, counts of weights that are not finite.
 func (l *learner) buildApply(in []*graph.Node) []*graph.Node {
 	n, slots := len(l.params), len(l.params)*len(l.opt.Slots())
 	state := optim.State{Masters: in[:n], Slots: in[2*n : 2*n+slots]}
-	next, norms := optim.Apply(l.opt, l.params, state, in[n:2*n], in[2*n+slots:], l.cfg.MaxGradNorm)
-	return append(append(next.Masters, next.Slots...), norms)
+	next, norms, bad := optim.Apply(l.opt, l.params, state, in[n:2*n], in[2*n+slots:], l.cfg.MaxGradNorm)
+	return append(append(next.Masters, next.Slots...), norms, bad)
 }
 
 // flat copies a float32 tensor to the host.

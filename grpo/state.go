@@ -15,7 +15,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/policy"
+	"github.com/grouper-rl/grouper/rollout"
 )
 
 // position is the part of the state that is not tensors. Everything random follows from the seed and these counters.
@@ -48,6 +50,10 @@ func (t *Trainer) restore(ctx context.Context) error {
 	for _, note := range run.Notes() {
 		t.parts.Log.Warn(note)
 	}
+	history := run.History()
+	for _, e := range history.Evaluations {
+		t.scored = max(t.scored, e.Update)
+	}
 	if state == nil {
 		return nil
 	}
@@ -62,10 +68,6 @@ func (t *Trainer) restore(ctx context.Context) error {
 		return fmt.Errorf("restoring update %d: %w", state.Update, err)
 	}
 	t.update, t.drawn, t.saved = at.Updates, at.Drawn, at.Updates
-	history := run.History()
-	for _, e := range history.Evaluations {
-		t.scored = max(t.scored, e.Update)
-	}
 	return t.checkSchedule(history)
 }
 
@@ -86,6 +88,9 @@ func (t *Trainer) checkSchedule(history checkpoint.History) error {
 // Save writes a full-state checkpoint of the present update, from which a run goes on exactly. It does nothing
 // without a run directory, or if there is one already.
 func (t *Trainer) Save(ctx context.Context) error {
+	if t.broken != nil {
+		return t.broken
+	}
 	if t.parts.Run != nil && t.saved != t.update {
 		state := checkpoint.NewState(t.update)
 		at := position{Updates: t.update, Drawn: t.drawn, Seed: t.cfg.Seed}
@@ -129,7 +134,7 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		Plan:       checkpoint.Plan{TasksPerUpdate: cfg.TasksPerUpdate, GroupSize: cfg.GroupSize},
 		Grader:     checkpoint.Grader{Source: manifest.Source.Name, Config: manifest.Source.Config},
 		Digests:    map[string]string{"weights": weights, "prompts": prompts},
-		Versions:   versions(),
+		Versions:   versions(parts.Backend.Kind()),
 		Host: map[string]any{
 			"backend": parts.Backend.Kind(), "os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": runtime.NumCPU(),
 		},
@@ -156,13 +161,17 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 // promptsDigest names prompt form and tokenizer together: the SHA-256 of the prompt tokens of all training tasks.
 func (t *Trainer) promptsDigest() (string, error) {
 	h := sha256.New()
+	if t.parts.Evaluator != nil {
+		for _, task := range t.parts.Evaluator.Tasks { // not in the digest; that they fit is to be known now
+			if _, err := t.encode(t.parts.Evaluator.Sampler.Format, task); err != nil {
+				return "", err
+			}
+		}
+	}
 	for _, task := range t.parts.Bank.Train {
-		prompt, err := t.parts.Sampler.Format.Encode(task)
+		prompt, err := t.encode(t.parts.Sampler.Format, task)
 		if err != nil {
 			return "", err
-		}
-		if limit := t.parts.Policy.MaxPositions(); len(prompt) >= limit {
-			return "", fmt.Errorf("task %q: its prompt has %d tokens, the context has %d", task.ID, len(prompt), limit)
 		}
 		if err := binary.Write(h, binary.LittleEndian, append([]int32{int32(len(prompt))}, prompt...)); err != nil {
 			return "", err
@@ -171,12 +180,24 @@ func (t *Trainer) promptsDigest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// encode gives a prompt that fits the policy.
+func (t *Trainer) encode(f rollout.Format, task envs.Task) ([]int32, error) {
+	prompt, err := f.Encode(task)
+	if err != nil {
+		return nil, err
+	}
+	if limit := t.parts.Policy.MaxPositions(); len(prompt) >= limit {
+		return nil, fmt.Errorf("task %q: its prompt has %d tokens, the context has %d", task.ID, len(prompt), limit)
+	}
+	return prompt, nil
+}
+
 // typeName is a type's name as it is written in Go, without a pointer's star: "optim.AdamW".
 func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "*") }
 
-// versions lists Go and the modules that results depend on.
-func versions() map[string]string {
-	out := map[string]string{"go": runtime.Version()}
+// versions lists what a run can go on with another of, but not bit for bit: the backend, Go, and the modules that compute.
+func versions(backend string) map[string]string {
+	out := map[string]string{"go": runtime.Version(), "backend": backend}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
 			if strings.HasPrefix(m.Path, "github.com/gomlx/") {

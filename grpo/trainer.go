@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/grouper-rl/grouper/checkpoint"
@@ -13,6 +14,12 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
 )
+
+// ErrFinished says that all configured updates are done.
+var ErrFinished = errors.New("the run is finished")
+
+// errClosed is what a closed trainer is broken by.
+var errClosed = errors.New("the trainer is closed")
 
 // Trainer trains a policy. Its methods must not be called concurrently.
 type Trainer struct {
@@ -76,10 +83,11 @@ func (t *Trainer) Updates(ctx context.Context) iter.Seq2[*Update, error] {
 	}
 }
 
-// Step brings the run one update further; where the evaluation of the present update is still due it does that instead.
+// Step brings the run one update further; where the evaluation of the present update is still due it does that instead. After the
+// last update it returns [ErrFinished].
 func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 	if t.broken != nil {
-		return nil, fmt.Errorf("an earlier step failed, make a new trainer to go on from the last checkpoint: %w", t.broken)
+		return nil, fmt.Errorf("make a new trainer to go on from the last checkpoint: %w", t.broken)
 	}
 	if t.saved < 0 {
 		if err := t.Save(ctx); err != nil {
@@ -90,7 +98,14 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 		evaluation, err := t.evaluate(ctx)
 		return &Update{Update: t.update, Evaluation: evaluation}, err
 	}
+	if t.update >= t.cfg.Updates {
+		return nil, fmt.Errorf("%w: %d updates", ErrFinished, t.update)
+	}
 	u := &Update{Update: t.update + 1}
+	lr := t.parts.Schedule(t.update)
+	if !(lr >= 0 && lr <= math.MaxFloat32) {
+		return nil, fmt.Errorf("update %d: the Schedule gives the learning rate %v, allowed: 0 or more", u.Update, lr)
+	}
 	start := time.Now()
 
 	groups, err := t.sample(ctx)
@@ -99,12 +114,12 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 	}
 	u.Timing.Rollout = since(start)
 
-	batch, err := newBatch(groups, t.cfg.GroupSize, t.parts.Policy.MaxPositions())
+	batch, err := newBatch(groups, t.cfg.GroupSize, t.parts.Policy.MaxPositions(), t.parts.Policy.VocabSize())
 	if err != nil {
 		return nil, fmt.Errorf("update %d: %w", u.Update, err)
 	}
 	training := time.Now()
-	u.Metrics, err = t.learner.learn(ctx, batch, t.update+1, t.parts.Schedule(t.update))
+	u.Metrics, err = t.learner.learn(ctx, batch, t.update+1, lr)
 	if errors.Is(err, errLost) {
 		t.broken = err
 	}
@@ -143,7 +158,15 @@ func (t *Trainer) sample(ctx context.Context) ([]rollout.Group, error) {
 	if err := t.parts.Sampler.Engine.Load(ctx, weights); err != nil {
 		return nil, err
 	}
-	return t.parts.Sampler.Groups(ctx, t.jobs())
+	groups, err := t.parts.Sampler.Groups(ctx, t.jobs())
+	for _, g := range groups {
+		for k, c := range g.Completions {
+			if c.Update != t.update {
+				return nil, fmt.Errorf("task %q, sample %d: sampled by the weights of update %d, want %d", g.Task.ID, k, c.Update, t.update)
+			}
+		}
+	}
+	return groups, err
 }
 
 // jobs draws the tasks of the next update and names the seed of each completion.
@@ -216,10 +239,20 @@ func (t *Trainer) finish(ctx context.Context) error {
 }
 
 // Weights are the present weights in the dtypes of the policy's parameters. They stay valid until the next Step.
-func (t *Trainer) Weights() (*policy.Weights, error) { return t.learner.weights(t.update) }
+func (t *Trainer) Weights() (*policy.Weights, error) {
+	if errors.Is(t.broken, errClosed) {
+		return nil, t.broken
+	}
+	return t.learner.weights(t.update)
+}
 
 // Done is the number of updates done.
 func (t *Trainer) Done() int { return t.update }
 
 // Close releases the device memory. The run directory stays open: it is the caller's.
-func (t *Trainer) Close() { t.learner.close() }
+func (t *Trainer) Close() {
+	if !errors.Is(t.broken, errClosed) {
+		t.learner.close()
+		t.broken = errClosed
+	}
+}

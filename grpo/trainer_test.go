@@ -48,6 +48,10 @@ func (letters) Encode(text string) ([]int32, error) {
 func (letters) Decode(tokens []int32) (string, error) {
 	var b strings.Builder
 	for _, t := range tokens {
+		if t < 0 || int(t) > len(alphabet) {
+			b.WriteByte('?')
+			continue
+		}
 		b.WriteString((alphabet + "$")[t : t+1])
 	}
 	return b.String(), nil

@@ -57,7 +57,7 @@ func ExampleOptimizer() {
 	step, err := backend.Compile(b, "step", func(in []*graph.Node) []*graph.Node {
 		w, state := in[0], optim.State{Masters: in[:1], Slots: in[1:2]}
 		loss := graph.Square(graph.AddScalar(w, -3))
-		next, norms := optim.Apply(opt, params, state, graph.Gradient(loss, w), in[2:], 1)
+		next, norms, _ := optim.Apply(opt, params, state, graph.Gradient(loss, w), in[2:], 1)
 		return append(append(next.Masters, next.Slots...), norms)
 	})
 	if err != nil {

@@ -62,9 +62,11 @@ func NewSlots(opt Optimizer, params []policy.Param) []*tensors.Tensor {
 // Step for each. It returns the next state and the norm of each gradient before clipping, float32 of shape [len(params)]; the
 // global norm is the root of the sum of their squares.
 //
-// If the global norm is not finite the state is returned as it was: the caller has to look at the norms, the
-// first that is NaN or infinite names the culprit. (A gradient whose square overflows, above 1e19, counts as infinite.)
-func Apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node, maxNorm float64) (next State, norms *graph.Node) {
+// If the global norm is not finite, or a weight or slot would not be after the step, the state is returned as it was: the
+// caller has to look at norms and bad. The first norm that is NaN or infinite names the culprit (a gradient whose square
+// overflows, above 1e19, counts as infinite), else the first parameter for which bad, float32 of shape [len(params)], is
+// not 0.
+func Apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node, maxNorm float64) (next State, norms, bad *graph.Node) {
 	perParam := len(opt.Slots())
 	if len(state.Masters) != len(params) || len(grads) != len(params) || len(state.Slots) != perParam*len(params) {
 		panic(fmt.Errorf("optim: %d parameters (%d slots each) with %d masters, %d gradients, %d slots",
@@ -72,19 +74,35 @@ func Apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*
 	}
 	grads, norm, norms := ClipGlobalNorm(grads, maxNorm)
 	finite := graph.LessOrEqual(norm, graph.Const(norm.Graph(), largest)) // false for NaN
-	keep := func(next, old *graph.Node) *graph.Node { return graph.Where(finite, next, old) }
+	count := make([]*graph.Node, len(params))
 	for i, p := range params {
 		in := Input{
 			Param: state.Masters[i], Grad: grads[i], Slots: state.Slots[i*perParam : (i+1)*perParam],
 			Scalars: scalars, Decay: p.Decay,
 		}
 		param, slots := opt.Step(in)
-		next.Masters = append(next.Masters, keep(param, in.Param))
-		for j, slot := range slots {
-			next.Slots = append(next.Slots, keep(slot, in.Slots[j]))
+		next.Masters, next.Slots = append(next.Masters, param), append(next.Slots, slots...)
+		count[i] = notFinite(param)
+		for _, slot := range slots {
+			count[i] = graph.Add(count[i], notFinite(slot))
 		}
 	}
-	return next, norms
+	bad = graph.Stack(count, 0)
+	finite = graph.LogicalAnd(finite, graph.Equal(graph.ReduceAllSum(bad), graph.ScalarZero(bad.Graph(), bad.DType())))
+	keep := func(next, old []*graph.Node) {
+		for i := range next {
+			next[i] = graph.Where(finite, next[i], old[i])
+		}
+	}
+	keep(next.Masters, state.Masters)
+	keep(next.Slots, state.Slots)
+	return next, norms, bad
+}
+
+// notFinite counts the elements of a float32 node that are NaN or infinite.
+func notFinite(x *graph.Node) *graph.Node {
+	fine := graph.LessOrEqual(graph.Abs(x), graph.FillScalar(x.Graph(), x.Shape(), float64(largest)))
+	return graph.ReduceAllSum(graph.Where(fine, graph.ZerosLike(x), graph.OnesLike(x)))
 }
 
 // Round gives the weights as they are stored: each master in its parameter's dtype, rounded to nearest, ties to even.

@@ -50,7 +50,7 @@ func compileStep(t *testing.T, b *backend.Backend, opt optim.Optimizer, params [
 	n, s := len(params), len(params)*len(opt.Slots())
 	f := compile(t, b, func(in []*graph.Node) []*graph.Node {
 		state := optim.State{Masters: in[:n], Slots: in[n : n+s]}
-		next, norms := optim.Apply(opt, params, state, in[n+s:2*n+s], in[2*n+s:], maxNorm)
+		next, norms, _ := optim.Apply(opt, params, state, in[n+s:2*n+s], in[2*n+s:], maxNorm)
 		return append(append(append(next.Masters, next.Slots...), optim.Round(params, next.Masters)...), norms)
 	})
 	return func(scalars []float64, masters, slots, grads []*tensors.Tensor) (_, _, _ []*tensors.Tensor, norms []float32) {

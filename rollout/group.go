@@ -3,7 +3,9 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,13 +40,15 @@ func (f Format) Encode(task envs.Task) ([]int32, error) {
 	return tokens, nil
 }
 
-// Text decodes a completion without the stop token that ended it.
+// Text decodes a completion without the stop token that ended it. Bytes that are no UTF-8 become U+FFFD here, before
+// anything is graded, since no record could keep them.
 func (f Format) Text(c Completion) (string, error) {
 	tokens := c.Tokens
 	if c.Finish == Stop && len(tokens) > 0 {
 		tokens = tokens[:len(tokens)-1]
 	}
-	return f.Tokenizer.Decode(tokens)
+	text, err := f.Tokenizer.Decode(tokens)
+	return strings.ToValidUTF8(text, "\uFFFD"), err
 }
 
 // Group is a task with its graded completions.
@@ -115,16 +119,56 @@ func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 	return groups, nil
 }
 
+// grade decodes and grades a completion. A grader that panics fails like one that returns an error.
 func (s Sampler) grade(ctx context.Context, g *Group, k int, c Completion) (err error) {
-	if len(c.Tokens) == 0 || len(c.LogProbs) != len(c.Tokens) {
-		return fmt.Errorf("the engine returned %d tokens and %d log-probs", len(c.Tokens), len(c.LogProbs))
-	}
-	if c.Finish == Stop && !slices.Contains(s.Sampling.Stop, c.Tokens[len(c.Tokens)-1]) {
-		return fmt.Errorf("finished by token %d, which is no stop token", c.Tokens[len(c.Tokens)-1])
+	if err := c.check(s.Sampling); err != nil {
+		return fmt.Errorf("from the engine: %w", err)
 	}
 	if g.Texts[k], err = s.Format.Text(c); err != nil {
 		return err
 	}
-	g.Scores[k], err = s.Grader.Grade(ctx, g.Task, envs.Reply{Text: g.Texts[k], Finished: c.Finish == Stop})
-	return err
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the grader panicked: %v", p)
+		}
+	}()
+	score, err := s.Grader.Grade(ctx, g.Task, envs.Reply{Text: g.Texts[k], Finished: c.Finish == Stop})
+	if err != nil {
+		return err
+	}
+	for name, x := range map[string]float64{"reward": score.Reward, "value": score.Value} {
+		if math.IsNaN(x) || math.Abs(x) > largestReward {
+			return fmt.Errorf("the grader's %s is %v, allowed: -%g to %g", name, x, largestReward, largestReward)
+		}
+	}
+	g.Scores[k] = score
+	return nil
+}
+
+// largestReward keeps sums of squares of rewards within float32.
+const largestReward = 1e9
+
+// check refuses what no sampling with these settings can have made.
+func (c Completion) check(s Sampling) error {
+	n := len(c.Tokens)
+	switch {
+	case n == 0:
+		return fmt.Errorf("no tokens")
+	case n > s.MaxTokens:
+		return fmt.Errorf("%d tokens, at most %d were asked for", n, s.MaxTokens)
+	case len(c.LogProbs) != n || len(c.Filtered) != n:
+		return fmt.Errorf("%d tokens with %d log-probs and %d filtered ones", n, len(c.LogProbs), len(c.Filtered))
+	case c.Finish != Stop && c.Finish != Length:
+		return fmt.Errorf("finish reason %q, allowed: %q, %q", c.Finish, Stop, Length)
+	case c.Finish == Stop && !slices.Contains(s.Stop, c.Tokens[n-1]):
+		return fmt.Errorf("finished by token %d, which is no stop token", c.Tokens[n-1])
+	}
+	for t := range n {
+		for _, p := range []float32{c.LogProbs[t], c.Filtered[t]} {
+			if !(p > float32(math.Inf(-1)) && p <= 1e-3) { // a little above 0 by rounding
+				return fmt.Errorf("the log-prob of token %d is %v", t, p)
+			}
+		}
+	}
+	return nil
 }

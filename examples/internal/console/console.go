@@ -58,10 +58,26 @@ func Interruptible() (context.Context, context.CancelFunc) {
 
 // Fail ends the program after an error, and says how to go on after an interrupt.
 func Fail(err error) {
-	if errors.Is(err, context.Canceled) {
+	if onlyCanceled(err) {
 		fmt.Fprintf(os.Stderr, "interrupted; everything complete is kept. Run the same command again to go on.\n")
 		os.Exit(130)
 	}
 	fmt.Fprintln(os.Stderr, "error:", err)
 	os.Exit(1)
+}
+
+// onlyCanceled says that nothing but the interrupt went wrong.
+func onlyCanceled(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !onlyCanceled(e) {
+				return false
+			}
+		}
+		return true
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return onlyCanceled(inner)
+	}
+	return err == context.Canceled
 }

@@ -1,0 +1,174 @@
+package grpo
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/testbackend"
+	"github.com/grouper-rl/grouper/optim"
+	"github.com/grouper-rl/grouper/rollout"
+)
+
+// lying changes what an engine returns.
+type lying struct {
+	rollout.Engine
+	change func(c *rollout.Completion)
+}
+
+func (l lying) Generate(ctx context.Context, reqs []rollout.Request, s rollout.Sampling) ([][]rollout.Completion, error) {
+	out, err := l.Engine.Generate(ctx, reqs, s)
+	if err == nil {
+		l.change(&out[len(out)-1][1])
+	}
+	return out, err
+}
+
+// An engine that returns what cannot have been sampled must be found out by task and sample before anything is trained on it.
+func TestLyingEngine(t *testing.T) {
+	trainer, err := small().open(t, testbackend.Go(t), "")
+	require.NoError(t, err)
+	defer trainer.Close()
+	_, err = trainer.Step(t.Context()) // the evaluation of update 0
+	require.NoError(t, err)
+	honest := trainer.parts.Sampler.Engine
+	for want, change := range map[string]func(*rollout.Completion){
+		"token 999, the vocabulary has 11": func(c *rollout.Completion) {
+			c.Tokens = []int32{999}
+			c.LogProbs, c.Filtered, c.Finish = []float32{-1}, []float32{-1}, rollout.Length
+		},
+		"no tokens":                  func(c *rollout.Completion) { c.Tokens = nil },
+		"at most 3 were asked for":   func(c *rollout.Completion) { c.Tokens = make([]int32, 20) },
+		"filtered":                   func(c *rollout.Completion) { c.Filtered = nil },
+		"log-prob of token 0 is NaN": func(c *rollout.Completion) { c.LogProbs[0] = float32(math.NaN()) },
+		"log-prob of token 0 is 5":   func(c *rollout.Completion) { c.LogProbs[0] = 5 },
+		"finish reason":              func(c *rollout.Completion) { c.Finish = "weird" },
+		"weights of update 7":        func(c *rollout.Completion) { c.Update = 7 },
+	} {
+		trainer.parts.Sampler.Engine = lying{honest, change}
+		_, err := trainer.Step(t.Context())
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "sample 1", want)
+	}
+	trainer.parts.Sampler.Engine = honest
+	_, err = trainer.Step(t.Context())
+	require.NoError(t, err, "the trainer can go on")
+}
+
+// odd is a grader with a fault.
+type odd func() (envs.Score, error)
+
+func (o odd) Grade(context.Context, envs.Task, envs.Reply) (envs.Score, error) { return o() }
+
+// So must a grader whose reward is no number that can be trained on, or that panics.
+func TestOddGraders(t *testing.T) {
+	trainer, err := small().open(t, testbackend.Go(t), "")
+	require.NoError(t, err)
+	defer trainer.Close()
+	trainer.parts.Evaluator = nil
+	for want, grader := range map[string]odd{
+		"reward is NaN":    func() (envs.Score, error) { return envs.Score{Reward: math.NaN()}, nil },
+		"reward is +Inf":   func() (envs.Score, error) { return envs.Score{Reward: math.Inf(1)}, nil },
+		"reward is 1e+300": func() (envs.Score, error) { return envs.Score{Reward: 1e300}, nil },
+		"value is NaN":     func() (envs.Score, error) { return envs.Score{Value: math.NaN()}, nil },
+		"panicked: oops":   func() (envs.Score, error) { panic("oops") },
+	} {
+		trainer.parts.Sampler.Grader = grader
+		_, err := trainer.Step(t.Context())
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, `task "letter/`)
+	}
+}
+
+// A step that would overflow the weights must name a tensor, leave weights and optimizer as they were, and never reach a
+// checkpoint: otherwise the run could not go on with a smaller learning rate, or at all.
+func TestOverflowingStepChangesNothing(t *testing.T) {
+	s := small()
+	s.opt, s.lr = optim.AdamW{WeightDecay: 10}, 1e38
+	s.cfg.TasksPerUpdate, s.cfg.GroupSize = 5, 16
+	dir := t.TempDir()
+	trainer, err := s.open(t, testbackend.Go(t), dir)
+	require.NoError(t, err)
+	defer trainer.Close()
+	trainer.parts.Sampler.Grader, trainer.parts.Evaluator = firstLetter{}, nil
+	before, err := trainer.Weights()
+	require.NoError(t, err)
+	want, err := before.Digest()
+	require.NoError(t, err)
+	var last error
+	for _, err := range trainer.Updates(t.Context()) {
+		last = err
+	}
+	require.ErrorIs(t, last, ErrNotFinite)
+	require.ErrorContains(t, last, "the learning rate is 1e+38")
+	require.ErrorContains(t, last, ".weight")
+	after, err := trainer.Weights()
+	require.NoError(t, err)
+	got, err := after.Digest()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	_, err = os.Stat(filepath.Join(dir, "checkpoints", "000001"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What cannot work is refused before a run directory is bound to it.
+func TestRefusedParts(t *testing.T) {
+	for want, change := range map[string]func(*Parts){
+		"Evaluator.Tasks": func(p *Parts) { p.Evaluator.Tasks = p.Bank.Train },
+		"letter/f":        func(p *Parts) { p.Evaluator.Tasks = append(p.Evaluator.Tasks, p.Evaluator.Tasks[0]) },
+		"Schedule":        func(p *Parts) { p.Schedule = optim.Constant(math.NaN()) },
+		"learning rate":   func(p *Parts) { p.Schedule = optim.Constant(-1) },
+		"Sampling.Stop":   func(p *Parts) { p.Sampler.Sampling.Stop = []int32{999} },
+		"Temperature":     func(p *Parts) { p.Sampler.Sampling.Temperature = 0 },
+		"Device":          func(p *Parts) { p.Device = 99 },
+		"no training":     func(p *Parts) { p.Bank = &envs.Bank{} },
+	} {
+		trainer, err := small().open(t, testbackend.Go(t), "")
+		require.NoError(t, err)
+		parts := trainer.parts
+		change(&parts)
+		_, err = New(t.Context(), trainer.cfg, parts)
+		require.ErrorContains(t, err, want)
+		trainer.Close()
+	}
+}
+
+// A finished or closed trainer must say so.
+func TestFinishedAndClosed(t *testing.T) {
+	s := small()
+	s.cfg.Updates = 1
+	trainer, err := s.open(t, testbackend.Go(t), "")
+	require.NoError(t, err)
+	for _, err := range trainer.Updates(t.Context()) {
+		require.NoError(t, err)
+	}
+	_, err = trainer.Step(t.Context())
+	require.ErrorIs(t, err, ErrFinished)
+	trainer.Close()
+	trainer.Close()
+	_, err = trainer.Step(t.Context())
+	require.ErrorIs(t, err, errClosed)
+	_, err = trainer.Weights()
+	require.ErrorIs(t, err, errClosed)
+}
+
+// Without any checkpoint that can be restored a run starts again from the base weights, at once, and comes out the same.
+func TestNoWholeCheckpoint(t *testing.T) {
+	b, s := testbackend.Go(t), small()
+	whole, dir := t.TempDir(), t.TempDir()
+	s.train(t, b, whole, -1)
+	s.train(t, b, dir, -1)
+	saved, err := filepath.Glob(filepath.Join(dir, "checkpoints", "0*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, saved)
+	for _, folder := range saved {
+		require.NoError(t, os.Remove(filepath.Join(folder, "state.json")))
+	}
+	s.train(t, b, dir, -1)
+	require.Equal(t, digest(t, whole), digest(t, dir))
+}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -42,25 +41,8 @@ var optimizers = map[string]struct {
 	"sgd":  {optim.SGD{}, .7},
 }
 
-type options struct {
-	dir, backend, optimizer string
-	lr                      float64
-	updates, evalEvery      int
-	seed                    int64
-	quiet                   bool
-}
-
 func main() {
-	var o options
-	flag.StringVar(&o.dir, "dir", "", "run directory; an existing one is resumed (default runs/caesar-OPTIMIZER)")
-	flag.StringVar(&o.backend, "backend", "auto", "auto, go, cpu, cuda or the path of a PJRT plug-in")
-	flag.StringVar(&o.optimizer, "optimizer", "adam", "adam or sgd")
-	flag.Float64Var(&o.lr, "lr", 0, "learning rate (default 2e-4 with adam, 0.7 with sgd)")
-	flag.IntVar(&o.updates, "updates", 100, "optimizer updates in all")
-	flag.Int64Var(&o.seed, "seed", 1, "names all randomness of the run")
-	flag.IntVar(&o.evalEvery, "eval-every", 10, "updates between checkpoints and evaluations")
-	flag.BoolVar(&o.quiet, "quiet", false, "print only the table at the end")
-	flag.Parse()
+	o := console.Flags("caesar", "adam")
 	ctx, stop := console.Interruptible()
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
@@ -68,19 +50,19 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o options, out io.Writer) error {
-	optimizer, ok := optimizers[o.optimizer]
+func run(ctx context.Context, o console.Options, out io.Writer) error {
+	optimizer, ok := optimizers[o.Optimizer]
 	if !ok {
-		return fmt.Errorf("-optimizer is %q, allowed: adam, sgd", o.optimizer)
+		return fmt.Errorf("-optimizer is %q, allowed: adam, sgd", o.Optimizer)
 	}
-	if o.lr == 0 {
-		o.lr = optimizer.lr
+	if o.LR == 0 {
+		o.LR = optimizer.lr
 	}
-	if o.dir == "" {
-		o.dir = filepath.Join("runs", "caesar-"+o.optimizer)
+	if o.Dir == "" {
+		o.Dir = filepath.Join("runs", "caesar-"+o.Optimizer)
 	}
 	progress := out
-	if o.quiet {
+	if o.Quiet {
 		progress = io.Discard
 	}
 
@@ -99,7 +81,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 
 	// What samples, and what judges.
-	b, err := backend.Open(ctx, o.backend)
+	b, err := backend.Open(ctx, o.Backend)
 	if err != nil {
 		return err
 	}
@@ -117,17 +99,17 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 
 	// The run: recorded in its directory, from which it goes on if it is already there.
-	record, err := checkpoint.Open(o.dir)
+	record, err := checkpoint.Open(o.Dir)
 	if err != nil {
 		return err
 	}
 	defer record.Close()
 	trainer, err := grpo.New(ctx, grpo.Config{
-		Seed: o.seed, Updates: o.updates, TasksPerUpdate: 8, GroupSize: 8,
+		Seed: o.Seed, Updates: o.Updates, TasksPerUpdate: 8, GroupSize: 8,
 		Objective: grpo.Objective{ClipLow: .2, ClipHigh: .28, Aggregation: grpo.TokenMean},
-		Bucket:    28, SaveEvery: o.evalEvery,
+		Bucket:    28, SaveEvery: o.EvalEvery,
 	}, grpo.Parts{
-		Backend: b, Policy: model, Weights: weights, Optimizer: optimizer.rule, Schedule: optim.Constant(o.lr),
+		Backend: b, Policy: model, Weights: weights, Optimizer: optimizer.rule, Schedule: optim.Constant(o.LR),
 		Bank: bank, Sampler: sampler, Evaluator: &eval.Evaluator{Sampler: sampler, Tasks: bank.Validation},
 		Run: record, Log: slog.New(slog.NewTextHandler(progress, nil)),
 	})
@@ -136,17 +118,17 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	defer trainer.Close()
 
-	show := console.Progress{W: progress, Total: o.updates}
+	show := console.Progress{W: progress, Total: o.Updates}
 	for update, err := range trainer.Updates(ctx) {
 		if err != nil {
-			return errors.Join(err, report.Write(context.WithoutCancel(ctx), o.dir))
+			return errors.Join(err, report.Write(context.WithoutCancel(ctx), o.Dir))
 		}
 		show.Show(update)
 	}
-	if err := report.Write(ctx, o.dir); err != nil {
+	if err := report.Write(ctx, o.Dir); err != nil {
 		return err
 	}
 	fmt.Fprint(out, report.Table(record.History().Evaluations))
-	fmt.Fprintf(out, "curves and tables: %s\n", filepath.Join(o.dir, "report"))
+	fmt.Fprintf(out, "curves and tables: %s\n", filepath.Join(o.Dir, "report"))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/envs/reasoninggym"
+	"github.com/grouper-rl/grouper/examples/internal/console"
 	"github.com/grouper-rl/grouper/verify"
 )
 
@@ -19,14 +20,14 @@ func TestCaesarFromStartToEnd(t *testing.T) {
 		t.Skip("takes half a minute on the Go backend")
 	}
 	dir := t.TempDir()
-	o := options{dir: dir, backend: "go", optimizer: "adam", updates: 1, evalEvery: 1, seed: 1}
+	o := console.Options{Dir: dir, Backend: "go", Optimizer: "adam", Updates: 1, EvalEvery: 1, Seed: 1}
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), o, &out))
 	require.Contains(t, out.String(), "114 training tasks, 50 validation tasks")
 	require.Contains(t, out.String(), "evaluation of update 0")
 	require.Contains(t, out.String(), "update   1/1")
 
-	o.updates, o.quiet = 2, true
+	o.Updates, o.Quiet = 2, true
 	out.Reset()
 	require.NoError(t, run(t.Context(), o, &out))
 	require.NotContains(t, out.String(), "update   2/2", "quiet")
@@ -46,6 +47,6 @@ func TestCaesarFromStartToEnd(t *testing.T) {
 	require.Equal(t, []int64{17, 43, 101, 137, 211, 307, 401, 503}, base.Seeds)
 	require.InDelta(t, .4, base.Accuracy, .1, "the base model solves 30 to 50 % of the held-out tasks")
 
-	o.optimizer = "lion"
+	o.Optimizer = "lion"
 	require.ErrorContains(t, run(t.Context(), o, &out), "-optimizer")
 }

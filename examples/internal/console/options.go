@@ -1,0 +1,35 @@
+package console
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+// Options are what the flags of an example say.
+type Options struct {
+	Dir, Backend, Optimizer string
+	LR                      float64 // 0: the example's choice for the optimizer
+	Updates, EvalEvery      int
+	Seed                    int64
+	Quiet                   bool
+}
+
+// Flags reads the options of an example of that name from the command line.
+func Flags(example, optimizer string) Options {
+	var o Options
+	flag.StringVar(&o.Dir, "dir", "", "run directory; an existing one is resumed (default runs/"+example+"-OPTIMIZER)")
+	flag.StringVar(&o.Backend, "backend", "auto", "auto, go, cpu, cuda or the path of a PJRT plug-in")
+	flag.StringVar(&o.Optimizer, "optimizer", optimizer, "adam or sgd")
+	flag.Float64Var(&o.LR, "lr", 0, "learning rate (default: what suits the model and the optimizer)")
+	flag.IntVar(&o.Updates, "updates", 100, "optimizer updates in all")
+	flag.Int64Var(&o.Seed, "seed", 1, "names all randomness of the run")
+	flag.IntVar(&o.EvalEvery, "eval-every", 10, "updates between checkpoints and evaluations")
+	flag.BoolVar(&o.Quiet, "quiet", false, "print only the table at the end")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "error: %q is no flag; -help lists them\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	return o
+}

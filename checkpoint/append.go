@@ -7,7 +7,10 @@ import (
 	"os"
 )
 
-const ledgerName = "ledger.jsonl"
+const (
+	runName    = "run.json"
+	ledgerName = "ledger.jsonl"
+)
 
 // ledger is the open end of ledger.jsonl.
 type ledger struct {
@@ -38,6 +41,11 @@ func (r *Run) readLedger() ([]Event, error) {
 			newline = true
 			r.note("completed line %d of %s, which had no newline", e.Seq, ledgerName)
 		} else {
+			if len(events) == 0 {
+				if err := r.checkTorn(torn); err != nil {
+					return nil, err
+				}
+			}
 			if err := r.disk.Truncate(l.path, l.size); err != nil {
 				return nil, err
 			}
@@ -58,6 +66,18 @@ func (r *Run) readLedger() ([]Event, error) {
 		}
 	}
 	return events, nil // the name of a new ledger becomes durable with run.json, before the first event
+}
+
+// checkTorn refuses to cut a ledger to nothing unless a crash during the very first append left what is there.
+func (r *Run) checkTorn(torn []byte) error {
+	file, err := startFile(r.dir)
+	if err == nil && (file == nil || !beginsLedger(torn)) {
+		err = errors.New("it is no event, and no unfinished first one")
+	}
+	if err != nil {
+		return &LedgerError{1, err.Error()}
+	}
+	return nil
 }
 
 func follows(e Event, events []Event) bool {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // disk is everything that a run does to the file system except reading. Tests put full disks and crashes between its
@@ -76,7 +75,7 @@ const temporary = ".tmp-"
 func writeFile(d disk, path string, write func(io.Writer) error) error {
 	dir, name := filepath.Split(path)
 	tmp := filepath.Join(dir, temporary+name)
-	if err := d.RemoveAll(tmp); err != nil {
+	if err := clearTemporary(d, tmp, 0); err != nil {
 		return err
 	}
 	if err := createFile(d, tmp, write); err != nil {
@@ -88,6 +87,14 @@ func writeFile(d disk, path string, write func(io.Writer) error) error {
 		return err
 	}
 	return d.SyncDir(filepath.Clean(dir))
+}
+
+// clearTemporary removes what an earlier try has left under a temporary name. What is of another type is not of this package.
+func clearTemporary(d disk, path string, want fs.FileMode) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != want {
+		return fmt.Errorf("%s is in the way: it is no unfinished write", path)
+	}
+	return d.RemoveAll(path)
 }
 
 // createFile writes and syncs a new file.
@@ -132,25 +139,4 @@ func makeDir(d disk, path string) error {
 		return err
 	}
 	return d.SyncDir(parent)
-}
-
-// removeTemporary removes what unfinished writes left in a folder and returns the names.
-func removeTemporary(d disk, dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var removed []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), temporary) {
-			if err := d.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return removed, err
-			}
-			removed = append(removed, e.Name())
-		}
-	}
-	return removed, nil
 }

@@ -13,8 +13,8 @@
 //	evals/000030.jsonl.zst       the raw completions that the figures follow from
 //
 // Work that is done again after a restore and comes out with other bytes is written under a name that carries the
-// segment (rollouts/000031.s2.jsonl.zst): nothing recorded is ever overwritten. Names that begin with ".tmp-" are
-// unfinished writes; the next [Open] removes them.
+// segment (rollouts/000031.s2.jsonl.zst): nothing recorded is ever overwritten. The same names with ".tmp-" before the
+// last part are unfinished writes; the next [Open] removes them.
 //
 // # The ledger
 //

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 )
@@ -46,10 +47,18 @@ func (r *Run) unrecorded() ([]File, error) {
 	return found, nil
 }
 
-// listFiles names the files below a path of the run directory as they are; none if nothing is there.
-func listFiles(dir, path string) ([]File, error) {
+// listFiles names the files below a path of the run directory as they are; none if nothing is there. The path itself may be
+// a link to a folder elsewhere.
+func listFiles(dir, name string) ([]File, error) {
 	files := []File{}
-	err := filepath.WalkDir(filepath.Join(dir, filepath.FromSlash(path)), func(p string, e fs.DirEntry, err error) error {
+	root, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return files, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -60,8 +69,8 @@ func listFiles(dir, path string) ([]File, error) {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(dir, p)
-		files = append(files, File{Path: filepath.ToSlash(rel), SHA256: digest})
+		rel, err := filepath.Rel(root, p)
+		files = append(files, File{Path: path.Join(name, filepath.ToSlash(rel)), SHA256: digest})
 		return err
 	})
 	return files, err

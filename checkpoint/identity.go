@@ -146,7 +146,7 @@ func checkFormat(data []byte) error {
 
 // ReadRunFile reads run.json of a run directory.
 func ReadRunFile(dir string) (*RunFile, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	data, err := os.ReadFile(filepath.Join(dir, runName))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
+const lockName = ".lock"
+
 // lock holds a run directory. The kernel releases it when the process ends, however it ends. The file stays: removing
 // it would let two processes hold locks on two files of one name.
 type lock struct {
@@ -17,7 +19,7 @@ type lock struct {
 }
 
 func takeLock(dir string) (*lock, error) {
-	l := &lock{path: filepath.Join(dir, ".lock")}
+	l := &lock{path: filepath.Join(dir, lockName)}
 	l.flock = flock.New(l.path)
 	ok, err := l.flock.TryLock()
 	if err != nil {

@@ -155,7 +155,7 @@ func (r *Run) SaveCheckpoint(ctx context.Context, s *State) error {
 
 func (r *Run) saveCheckpoint(ctx context.Context, s *State) error {
 	tmp := r.path(fmt.Sprintf("checkpoints/%s%06d", temporary, s.Update))
-	if err := r.disk.RemoveAll(tmp); err != nil {
+	if err := clearTemporary(r.disk, tmp, fs.ModeDir); err != nil {
 		return err
 	}
 	m, data, err := writeState(ctx, r.disk, tmp, s)

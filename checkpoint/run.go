@@ -28,7 +28,8 @@ type Run struct {
 }
 
 // Open opens a run directory or creates it, and holds it until Close: a second Open fails with [ErrLocked]. It tidies up
-// what a crash has left, an unfinished last line of the ledger and temporary names, and says so in [Run.Notes].
+// what a crash has left, an unfinished last line of the ledger and temporary names, and says so in [Run.Notes]. A directory
+// with other content that is no run's is refused, and nothing in it is touched.
 func Open(dir string) (*Run, error) { return open(dir, osDisk{}, time.Now) }
 
 func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
@@ -38,6 +39,9 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 		}
 	}()
 	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	if err := checkOwn(dir); err != nil {
 		return nil, err
 	}
 	if err := makeDir(d, dir); err != nil {
@@ -52,14 +56,8 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 			_ = r.Close()
 		}
 	}()
-	for _, folder := range append([]string{"."}, folders...) {
-		removed, err := removeTemporary(d, filepath.Join(dir, folder))
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range removed {
-			r.note("removed %s, which was never finished", filepath.ToSlash(filepath.Join(folder, name)))
-		}
+	if err := r.removeTemporary(); err != nil {
+		return nil, err
 	}
 	events, err := r.readLedger()
 	if err != nil {
@@ -165,20 +163,22 @@ func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
 	return state, nil
 }
 
-// start writes what does not change. Until the first event is in the ledger, all of it can be written again.
+// start writes what does not change. Until the first event is in the ledger, all of it can be written again. run.json comes
+// first: it says whose directory this is.
 func (r *Run) start(file *RunFile, bank map[string][]byte) error {
+	if err := r.checkStart(bank); err != nil {
+		return err
+	}
+	data, err := file.encode()
+	if err != nil {
+		return err
+	}
+	if err := writeBytes(r.disk, r.path(runName), data); err != nil {
+		return err
+	}
 	for _, folder := range folders {
 		if err := makeDir(r.disk, r.path(folder)); err != nil {
 			return err
-		}
-		entries, err := os.ReadDir(r.path(folder))
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if _, ours := bank[e.Name()]; !ours || folder != "bank" {
-				return fmt.Errorf("%w: the ledger is empty, but %s/%s exists: choose another directory", ErrDamaged, folder, e.Name())
-			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(bank)) {
@@ -186,20 +186,13 @@ func (r *Run) start(file *RunFile, bank map[string][]byte) error {
 			return err
 		}
 	}
-	data, err := file.encode()
-	if err != nil {
-		return err
-	}
-	if err := writeBytes(r.disk, r.path("run.json"), data); err != nil {
-		return err
-	}
 	r.ledger.prev = file.Start(data)
 	return nil
 }
 
 // resume checks that the directory is the run it should be and finds the state to go on from.
 func (r *Run) resume(now *RunFile, segment *Segment) (*State, error) {
-	data, err := os.ReadFile(r.path("run.json"))
+	data, err := os.ReadFile(r.path(runName))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

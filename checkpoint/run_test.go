@@ -135,7 +135,15 @@ func TestDamagedCheckpoint(t *testing.T) {
 		"a file less": func(t *testing.T, folder string) { remove(t, filepath.Join(folder, "weights.safetensors")) },
 		"a file more": func(t *testing.T, folder string) { write(t, filepath.Join(folder, "x"), nil) },
 		"no manifest": func(t *testing.T, folder string) { remove(t, filepath.Join(folder, "manifest.json")) },
-		"gone":        func(t *testing.T, folder string) { remove(t, folder) },
+		"a file": func(t *testing.T, folder string) {
+			remove(t, folder)
+			write(t, folder, []byte("x"))
+		},
+		"a folder as manifest": func(t *testing.T, folder string) {
+			remove(t, filepath.Join(folder, "manifest.json"))
+			folders(t, folder, "manifest.json")
+		},
+		"gone": func(t *testing.T, folder string) { remove(t, folder) },
 		"other format": func(t *testing.T, folder string) {
 			write(t, filepath.Join(folder, "manifest.json"), []byte(`{"format":2}`))
 		},

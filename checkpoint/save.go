@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/grouper-rl/grouper/internal/safetensors"
 )
@@ -107,11 +108,14 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // OpenState opens a checkpoint's folder after checking that it is whole: the manifest has the given SHA-256 (if one is
 // given), every file has its size and digest, no file is missing or foreign. Errors wrap [ErrDamaged] or [ErrFormat], unless
-// the system does not let a file be read: that says nothing about it.
+// the system does not let a file be read: that says nothing about it. A file in place of a folder, or the other way round,
+// is damage.
 func OpenState(dir, manifest string) (_ *State, _ *Manifest, err error) {
 	damaged := func(name string, err error) error {
 		var system *fs.PathError
-		if errors.Is(err, ErrFormat) || errors.Is(err, ErrDamaged) || errors.As(err, &system) && !errors.Is(err, fs.ErrNotExist) {
+		is := func(e error) bool { return errors.Is(err, e) }
+		misplaced := slices.ContainsFunc([]error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR}, is)
+		if errors.Is(err, ErrFormat) || errors.Is(err, ErrDamaged) || errors.As(err, &system) && !misplaced {
 			return err
 		}
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)

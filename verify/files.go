@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -143,30 +144,53 @@ func (v *verifier) files() {
 		}
 	}
 	for _, folder := range covered {
-		err := filepath.WalkDir(v.path(folder), func(p string, e fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) && p != v.path(folder) {
-				return nil // a running program has finished it
-			}
-			if err != nil || e.IsDir() {
-				return err
-			}
-			rel, err := filepath.Rel(v.dir, p)
-			if err != nil {
-				return err
-			}
-			name := filepath.ToSlash(rel)
-			if _, ok := named[name]; !ok && !folders[filepath.ToSlash(filepath.Dir(rel))] {
-				v.unknown(name)
-			}
-			return nil
-		})
-		if err != nil {
+		switch info, err := os.Stat(v.path(folder)); { // it may be a link to another disk
+		case err != nil:
 			v.fails(folder, err)
+		case !info.IsDir():
+			v.find(Finding{File: folder, What: "it is not a folder"})
+		default:
+			v.below(folder, named, folders)
 		}
 	}
 	v.checked("files: SHA-256 of %d files besides checkpoints, no file that the ledger does not name", checked)
 	v.uncovered()
 }
+
+// below finds what is in a folder and named by no event. What is in a whole checkpoint is checked with it (folders: true).
+func (v *verifier) below(folder string, named map[string]string, folders map[string]bool) {
+	entries, err := os.ReadDir(v.path(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return // a running program has finished it
+	}
+	if err != nil {
+		v.fails(folder, err)
+		return
+	}
+	if len(entries) == 0 && strings.Contains(folder, "/") {
+		parts := strings.SplitN(folder, "/", 3)
+		if _, passedOver := folders[parts[0]+"/"+parts[1]]; !passedOver { // those are left as they were found
+			v.unknown(folder)
+		}
+	}
+	for _, e := range entries {
+		name := folder + "/" + e.Name()
+		isDir := e.IsDir()
+		if info, err := os.Stat(v.path(name)); err == nil && !strings.Contains(folder, "/") {
+			isDir = info.IsDir() // a checkpoint may be a link to another disk; nothing deeper is, so there are no cycles
+		}
+		switch _, known := named[name]; {
+		case folders[name] || known && !isDir:
+		case isDir:
+			v.below(name, named, folders)
+		default:
+			v.unknown(name)
+		}
+	}
+}
+
+// unfinishedName are the temporary names of records.
+var unfinishedName = regexp.MustCompile(`^(rollouts|checkpoints|evals)/\.tmp-\d{6,}(\.|/|$)`)
 
 // unknown judges a file that no event names: what the next event would have named is unfinished work.
 func (v *verifier) unknown(name string) {
@@ -175,10 +199,7 @@ func (v *verifier) unknown(name string) {
 		"rollouts":    fmt.Sprintf("%06d.", v.history.Update()+1),
 		"checkpoints": fmt.Sprintf("%06d", v.history.Update()),
 	}
-	unfinished := false
-	for _, p := range parts[1:] {
-		unfinished = unfinished || strings.HasPrefix(p, ".tmp-")
-	}
+	unfinished := unfinishedName.MatchString(name)
 	if prefix := next[parts[0]]; prefix != "" && !v.history.Finished {
 		unfinished = unfinished || parts[1] == prefix || strings.HasPrefix(parts[1], strings.TrimSuffix(prefix, ".")+".")
 	}

@@ -18,16 +18,22 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
 )
+
+// ErrNotBegun says that a program has opened the run directory and not recorded anything yet.
+var ErrNotBegun = errors.New("the run has not begun")
 
 // Options say how to verify.
 type Options struct {
@@ -117,12 +123,15 @@ type verifier struct {
 }
 
 // Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the
-// report; an error means that nothing could be verified.
+// report; an error means that nothing could be verified: [ErrNotBegun] if the directory is only just being made.
 func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("verify: %s is not a folder", dir)
+	}
+	if !begun(dir) {
+		return nil, fmt.Errorf("verify: %s: %w: its ledger has no event yet, and nothing is recorded", dir, ErrNotBegun)
 	}
 	v := &verifier{dir: dir, opts: opts, report: &Report{}, content: map[string]string{}}
 	if v.chain() {
@@ -145,6 +154,25 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 		v.report.Digest = digest
 	}
 	return v.report, nil
+}
+
+// begun is false for a directory that a program has opened, and its lock says so, in which the ledger has no whole line and
+// no record is. Records without a ledger are for the report.
+func begun(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, ".lock")); errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	ledger, err := os.ReadFile(filepath.Join(dir, "ledger.jsonl"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || bytes.IndexByte(ledger, '\n') >= 0 {
+		return true // an unreadable ledger is a finding
+	}
+	for _, folder := range covered[1:] {
+		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		if len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *verifier) checked(format string, args ...any) {

@@ -186,6 +186,7 @@ func TestFilesCutLostSwappedAdded(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
+		_ = os.Remove(filepath.Dir(path)) // if it is empty now
 	}
 }
 
@@ -213,6 +214,7 @@ func TestUnfinishedWork(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
+		_ = os.Remove(filepath.Dir(path)) // if it is empty now
 	}
 }
 

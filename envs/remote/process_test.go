@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,7 +166,7 @@ func TestProcess(t *testing.T) {
 
 // Whatever a program does, its caller gets the task's name with the reason, never a score, and the next answer is judged.
 func TestProcessFaults(t *testing.T) {
-	p := start(t, Limits{Timeout: 2 * time.Second, MaxResponse: 1000})
+	p := start(t, Limits{MaxResponse: 1000})
 	for _, c := range []struct {
 		answer, want string
 		replaced     bool // a program that did not keep to the protocol is not asked again
@@ -183,7 +184,6 @@ func TestProcessFaults(t *testing.T) {
 		{"broken", "not what it should be", true},
 		{"chatter", "loading", true},
 		{"long", "more than 1000 bytes", true},
-		{"sleep", "no reply within 2s", true},
 		{"die", "after 3 attempts: the program ended without a reply (exit status 3, EOF), its standard error ends: \"Traceback: out of memory", true},
 		{"half a line", "after 3 attempts: the program ended without a reply (exit status 0, unexpected EOF after", true},
 	} {
@@ -205,6 +205,69 @@ func TestProcessFaults(t *testing.T) {
 	if got, err := p.Score(t.Context(), mine, "die once"); got != 0.5 || err != nil {
 		t.Errorf("after a death: %v, %v", got, err)
 	}
+}
+
+func TestProcessIsLate(t *testing.T) {
+	p := start(t, Limits{Timeout: 2 * time.Second})
+	_, err := p.Score(t.Context(), mine, "sleep")
+	if wantError(t, err, "task mine: no reply within 2s"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v is no time-out", err)
+	}
+	if got, err := p.Score(t.Context(), mine, "0.5"); got != 0.5 || err != nil {
+		t.Errorf("after a time-out: %v, %v", got, err)
+	}
+}
+
+// Users copy the program in the package's documentation; it must speak the protocol that stands below it.
+func TestDocumentedProgram(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	source, err := os.ReadFile("remote.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(source), "//\timport json")
+	script, _, found := strings.Cut("import json"+script, "\n//\n")
+	if !found {
+		t.Fatal("the documentation has no program")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"worker.py": strings.ReplaceAll(script, "//\t", ""),
+		"reasoning_gym.py": `
+class Data:
+    def __init__(self, seed): self.seed = seed
+    def __getitem__(self, i): return {"question": f"{self.seed}+{i}", "answer": str(self.seed + i), "metadata": {"i": i}}
+    def score_answer(self, answer, entry): return 1.0 if answer == entry["answer"] and "i" in entry["metadata"] else 1 / len(answer)
+def create_dataset(name, seed): return {"sum": Data}[name](seed)
+`,
+	} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := ProcessConfig{Name: "python/sum", Command: []string{python, "worker.py"}, Dir: dir, Config: json.RawMessage(`{"name": "sum", "seed": 40}`)}
+	p, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	task, err := p.Task(t.Context(), 2)
+	if err != nil || task.Question != "40+2" || task.Answer != "42" {
+		t.Fatalf("%+v, %v", task, err)
+	}
+	for answer, want := range map[string]float64{"42": 1, "four": 0.25} {
+		if got, err := p.Score(t.Context(), task, answer); got != want || err != nil {
+			t.Errorf("%s: %v, %v", answer, got, err)
+		}
+	}
+	_, err = p.Score(t.Context(), task, "")
+	wantError(t, err, "task python/sum/2", "ZeroDivisionError")
+	config.Config = json.RawMessage(`{"name": "none", "seed": 1}`)
+	_, err = Start(t.Context(), config)
+	wantError(t, err, "python/sum", "KeyError('none')")
 }
 
 func pid(t *testing.T, p *Process) int {

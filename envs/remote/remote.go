@@ -44,7 +44,7 @@
 //	{"id": 3, "score": 0.25}                                        in [0,1]
 //
 // or, to any of them, {"id": …, "error": "why"}: then it could not be done, and the program goes on. Standard error is free; its
-// end is quoted when the program dies. Replies must depend on nothing but the config and the request, because a request is
+// end is quoted when the program dies. When its standard input ends, the program should end. Replies must depend on nothing but the config and the request, because a request is
 // repeated, to a new process, when a process dies.
 //
 // # When the other side fails

@@ -85,7 +85,7 @@ func (l Limits) Validate() error {
 		{"Concurrency", int64(l.Concurrency)}, {"MaxResponse", int64(l.MaxResponse)},
 	} {
 		if f.value < 0 {
-			return fmt.Errorf("Limits.%s is %d, must be at least 0, which is the default", f.name, f.value)
+			return fmt.Errorf("remote: Limits.%s is %d, must be at least 0, which is the default", f.name, f.value)
 		}
 	}
 	return nil

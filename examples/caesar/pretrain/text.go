@@ -58,11 +58,10 @@ func newSource(seed, stage uint64) (*source, error) {
 
 // mixture says how examples differ from ordinary text.
 type mixture struct {
-	rotations int     // ciphers are rotated by 1 to this
-	shuffled  float64 // share of windows made of words drawn from all distinct words: rare words are learned, too
-	invented  float64 // share of words of random letters: names have to be spelled, not guessed
-	wrong     float64 // share of target letters that are replaced by random ones: the model learns to be unsure
-	first     float32 // weight of the first letter, which decides the rotation
+	shuffled float64 // share of windows made of words drawn from all distinct words: rare words are learned, too
+	invented float64 // share of words of random letters: names have to be spelled, not guessed
+	wrong    float64 // share of target letters that are replaced by random ones: the model learns to be unsure
+	first    float32 // weight of the first letter, which decides the rotation
 }
 
 // window draws 5 to 12 words.

@@ -304,7 +304,9 @@ func TestServerFaults(t *testing.T) {
 		{"refused", reply(400, `{"detail":"no such version"}`), 1, `no such version`},
 		{"no key", reply(500, `Internal Server Error`), 1, "is the key right?"},
 		{"overwhelmed", reply(503, `{"detail":"busy"}`), 3, "after 3 attempts: the server says 503"},
-		{"gone elsewhere", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusTemporaryRedirect) }, 1, "307"},
+		{"gone elsewhere", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+		}, 1, "307"},
 		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 3, "after 3 attempts"},
 		{"breaks off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")

@@ -161,8 +161,8 @@ func hint(kind string) string {
 	if kind != CPU && kind != CUDA {
 		return ""
 	}
-	return "; install a plug-in with `go run github.com/gomlx/go-xla/cmd/pjrt_installer@v0.4.1` or put " +
-		"pjrt_c_api_" + kind + "_plugin.so into ~/.local/lib/go-xla or a folder named by PJRT_PLUGIN_LIBRARY_PATH"
+	return "; put pjrt_c_api_" + kind + "_plugin.so into ~/.local/lib/go-xla or a folder named by PJRT_PLUGIN_LIBRARY_PATH " +
+		"(for the CPU it is in the Python wheel lammps-jax-pjrt-cpu 0.11.2, for CUDA in jax-cuda13-pjrt)"
 }
 
 // catch runs f and turns a panic into an error.

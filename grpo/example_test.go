@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/grouper-rl/grouper/backend"
 	"github.com/grouper-rl/grouper/checkpoint"
@@ -26,12 +27,17 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// padded is the form of prompt that this model was made for: filled up to one width.
+func padded(task envs.Task) string {
+	return task.Question + strings.Repeat("<pad>", max(0, 167-len(task.Question)))
+}
+
 // A whole training program: tasks, a model folder, an engine, a run directory, a loop.
 func Example() {
 	ctx := context.Background()
-	tasks := must(reasoninggym.New("caesar_cipher", reasoninggym.Config{"min_words": 5, "max_words": 12}))
+	tasks := must(reasoninggym.New("caesar_cipher", reasoninggym.Config{"min_words": 5, "max_words": 12, "max_rotation": 5}))
 	bank := must(envs.Freeze(ctx, tasks, envs.Split{Train: 114, Validation: 50, DistinctBy: "clear_text"}))
-	model, weights, err := hf.Load(ctx, os.DirFS("caesar-base"))
+	model, weights, err := hf.Load(ctx, os.DirFS("examples/caesar/model"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,7 +45,7 @@ func Example() {
 	device := must(backend.Open(ctx, "auto"))
 	sampler := rollout.Sampler{
 		Engine:   must(local.New(device, model, local.Options{})),
-		Format:   rollout.Format{Tokenizer: model.Tokenizer},
+		Format:   rollout.Format{Tokenizer: model.Tokenizer, Prompt: padded},
 		Grader:   envs.CompletedAnswer{Env: tasks},
 		Sampling: rollout.Sampling{Temperature: 1, TopP: .95, TopK: 20, MaxTokens: 100, Stop: model.Generation.EOS},
 	}

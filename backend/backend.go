@@ -97,10 +97,11 @@ func Open(ctx context.Context, spec string) (*Backend, error) {
 	return nil, fmt.Errorf("%w: backend %q: allowed are auto, go, cpu, cuda or the absolute path of a PJRT plug-in", ErrUnavailable, spec)
 }
 
-// openGo runs operations one after the other: one that panics beside others would end the process, and with a limited number
-// of workers GoMLX's Go backend deadlocks at times. A large operation is still split over all cores.
+// openGo lets independent operations run beside each other without a limit on workers: with a limit GoMLX's Go backend
+// deadlocks at times, and one after the other they keep two cores busy to 120 % only. The price is that an operation that
+// panics on bad input ends the process, so what reaches one is checked before.
 func openGo() (compute.Backend, error) {
-	b, err := gobackend.New("ops_sequential")
+	b, err := gobackend.New("")
 	if err != nil {
 		return nil, err
 	}

@@ -58,10 +58,10 @@ func pretrain(ctx context.Context, p *supervised.Pretraining) error {
 		return err
 	}
 	sure := teacher{tasks: taught, tok: p.Tokenizer, rand: rand.New(rand.NewPCG(p.Seed, 1)), running: .5}
-	unsure := teacher{tasks: taught, tok: p.Tokenizer, rand: rand.New(rand.NewPCG(p.Seed, 2)), running: .5, wrong: .45}
+	unsure := teacher{tasks: taught, tok: p.Tokenizer, rand: rand.New(rand.NewPCG(p.Seed, 2)), running: 3, wrong: .44}
 	p.Stages = []supervised.Stage{
 		{Steps: 5000, Warmup: 100, LR: 3e-3, Batch: sure.batch},
-		{Steps: 200, Warmup: 20, LR: 1e-3, Batch: unsure.batch},
+		{Steps: 800, Warmup: 20, LR: 3e-4, Batch: unsure.batch},
 	}
 	p.Tasks = bank.Validation
 	p.Sampler = rollout.Sampler{

@@ -37,8 +37,8 @@ var optimizers = map[string]struct {
 	rule optim.Optimizer
 	lr   float64
 }{
-	"adam": {optim.AdamW{Beta1: .9, Beta2: .98, WeightDecay: .1}, 2e-4},
-	"sgd":  {optim.SGD{}, .1},
+	"adam": {optim.AdamW{Beta1: .9, Beta2: .98, WeightDecay: .1}, 1e-4},
+	"sgd":  {optim.SGD{}, .02},
 }
 
 func main() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/envs/reasoninggym"
 	"github.com/grouper-rl/grouper/examples/internal/console"
+	"github.com/grouper-rl/grouper/policy/hf"
 	"github.com/grouper-rl/grouper/verify"
 )
 
@@ -47,4 +49,17 @@ func TestIsomorphicFromStartToEnd(t *testing.T) {
 
 	o.Optimizer = "lion"
 	require.ErrorContains(t, run(t.Context(), o, &out), "-optimizer")
+}
+
+// Whoever asks where the base model comes from reads its card, which must be about these weights.
+func TestModelIsTheOneOnItsCard(t *testing.T) {
+	folder, err := fs.Sub(files, "model")
+	require.NoError(t, err)
+	_, weights, err := hf.Load(t.Context(), folder)
+	require.NoError(t, err)
+	digest, err := weights.Digest()
+	require.NoError(t, err)
+	card, err := fs.ReadFile(folder, "README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(card), digest)
 }

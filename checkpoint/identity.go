@@ -41,7 +41,13 @@ type EvaluationPlan struct {
 	Tasks    []string        `json:"tasks"` // ids, in bank order
 	Seeds    []int64         `json:"seeds"`
 	Every    int             `json:"every"`              // updates between evaluations, beginning with update 0
+	Last     bool            `json:"last,omitempty"`     // the last update is evaluated, too, whatever its number
 	Sampling json.RawMessage `json:"sampling,omitempty"` // the settings of every evaluation
+}
+
+// Scheduled says that the weights of an update are to be evaluated in a run that ends with the update last.
+func (p EvaluationPlan) Scheduled(update, last int) bool {
+	return p.Every > 0 && update%p.Every == 0 || p.Last && update == last
 }
 
 // Grader names what turned completions into rewards, so that it can be made again from the record alone.

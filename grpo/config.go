@@ -46,8 +46,8 @@ type Config struct {
 	MicroBatch     int         `json:"micro_batch"`    // completions computed at once, a divisor or multiple of GroupSize; 0: all
 	Bucket         int         `json:"bucket"`         // prompts and completions are padded to multiples of this; 0: 16
 	Compute        string      `json:"compute"`        // dtype of forward and backward: "float32" ("") or "bfloat16"; masters are always float32
-	SaveEvery      int         `json:"save_every"`     // updates between checkpoints; 0: 10
-	EvaluateEvery  int         `json:"evaluate_every"` // updates between evaluations, a multiple of SaveEvery; 0: SaveEvery
+	SaveEvery      int         `json:"save_every"`     // updates between checkpoints; 0: 10. The last update is always saved
+	EvaluateEvery  int         `json:"evaluate_every"` // updates between evaluations, a multiple of SaveEvery; 0: SaveEvery. The last update is always evaluated
 }
 
 // WithDefaults fills in the values that stand for 0.

@@ -146,7 +146,7 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		}
 	}
 	if e := parts.Evaluator; e != nil {
-		plan := &checkpoint.EvaluationPlan{Seeds: e.SeedList(), Every: cfg.EvaluateEvery}
+		plan := &checkpoint.EvaluationPlan{Seeds: e.SeedList(), Every: cfg.EvaluateEvery, Last: true}
 		for _, task := range e.Tasks {
 			plan.Tasks = append(plan.Tasks, task.ID)
 		}

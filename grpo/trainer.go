@@ -185,7 +185,8 @@ func (t *Trainer) jobs() []rollout.Job {
 }
 
 func (t *Trainer) evaluationDue() bool {
-	return t.parts.Evaluator != nil && t.update%t.cfg.EvaluateEvery == 0 && t.scored < t.update
+	scheduled := t.update%t.cfg.EvaluateEvery == 0 || t.update >= t.cfg.Updates
+	return t.parts.Evaluator != nil && scheduled && t.scored < t.update
 }
 
 func (t *Trainer) evaluate(ctx context.Context) (*checkpoint.Evaluation, error) {

@@ -266,6 +266,28 @@ func TestOtherSettings(t *testing.T) {
 	require.Equal(t, digest(t, whole), digest(t, dir))
 }
 
+// Whoever asks for five updates wants to know how good the model is after five. That evaluation does not make a run that is
+// then given more updates another one.
+func TestLastUpdateIsEvaluated(t *testing.T) {
+	b, s := testbackend.Go(t), small()
+	dir := t.TempDir()
+	s.cfg.Updates = 5 // evaluated every two
+	var evaluated []int
+	for _, u := range s.train(t, b, dir, -1) {
+		if u.Evaluation != nil {
+			evaluated = append(evaluated, u.Evaluation.Update)
+		}
+	}
+	require.Equal(t, []int{0, 2, 4, 5}, evaluated)
+	require.FileExists(t, filepath.Join(dir, "evals", "000005.json"))
+	require.DirExists(t, filepath.Join(dir, "checkpoints", "000005"))
+	digest(t, dir) // it can be verified
+	whole := t.TempDir()
+	small().train(t, b, whole, -1)
+	small().train(t, b, dir, -1)
+	require.Equal(t, digest(t, whole), digest(t, dir))
+}
+
 // childEnv marks the process that a kill test starts and kills.
 const childEnv = "GROUPER_TEST_KILLED_RUN"
 

@@ -48,6 +48,9 @@ func (v *verifier) logicalDigest() (string, error) {
 		}
 	}
 	for _, e := range v.history.Evaluations {
+		if !v.run.Plan.Evaluation.Scheduled(e.Update, v.history.Update()) {
+			continue // made when the run was to end there
+		}
 		body := struct {
 			checkpoint.Evaluation
 			Completions *struct{} `json:"completions,omitempty"` // hides the embedded field

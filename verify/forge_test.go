@@ -299,6 +299,34 @@ func (f forger) checkpoint(folder string, edit func([]byte)) {
 	})
 }
 
+// The last accuracy is the one that is quoted. Whoever takes it away because a better one stands before it must be found out, and
+// so must a plan that never asks for one.
+func TestLastEvaluationIsRequired(t *testing.T) {
+	p := program
+	p.Last = true
+	dir := write(t, p, 3)
+	report := check(t, dir)
+	if out := text(t, report); !report.OK() || !strings.Contains(out, "evals: 3 evaluations") {
+		t.Fatalf("updates 0, 2 and 3 were to be evaluated:\n%s", out)
+	}
+	f := forger{t, dir}
+	f.ledger(func(kind string, body map[string]any) {
+		if kind == checkpoint.KindEvaluation && body["update"] == json.Number("3") {
+			body["drop"] = true
+		}
+	})
+	for _, name := range []string{"evals/000003.json", "evals/000003.jsonl.zst"} {
+		if err := os.Remove(f.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found(t, check(t, dir), "ledger.jsonl", "the run is finished, and there is no evaluation of update 3")
+
+	f = forger{t, write(t, program, 2)}
+	f.run(func(run map[string]any) { run["plan"].(map[string]any)["evaluation"].(map[string]any)["every"] = 0 })
+	found(t, check(t, f.dir), "run.json", "plan.evaluation.every is 0")
+}
+
 // cutLedger takes the last events away.
 func cutLedger(t *testing.T, dir string, events int) {
 	t.Helper()

@@ -226,23 +226,32 @@ func (v *verifier) evaluated(e checkpoint.Evaluation) {
 	}
 }
 
-// schedule checks that no evaluation is left out between two that were made.
+// schedule checks that no evaluation is left out between two that were made, and none at all of a finished run.
 func (v *verifier) schedule() {
 	plan := v.run.Plan.Evaluation
 	if plan == nil {
 		return
 	}
-	last := -1
-	for _, e := range v.history.Evaluations {
-		last = max(last, e.Update)
+	if plan.Every < 1 {
+		v.find(Finding{File: "run.json", What: fmt.Sprintf("plan.evaluation.every is %d, allowed: 1 or more", plan.Every)})
 	}
-	for u := 0; u <= v.history.Update(); u += plan.Every {
-		if _, ok := v.history.Evaluation(u); ok {
+	newest, end := -1, -1 // of a run that goes on the end is not known
+	for _, e := range v.history.Evaluations {
+		newest = max(newest, e.Update)
+	}
+	if v.history.Finished {
+		end = v.history.Update()
+	}
+	for u := range v.history.Update() + 1 {
+		if _, ok := v.history.Evaluation(u); ok || !plan.Scheduled(u, end) {
 			continue
 		}
-		if u < last {
+		switch {
+		case u < newest:
 			v.find(Finding{File: "ledger.jsonl", What: fmt.Sprintf("there is no evaluation of update %d, and there are later ones", u)})
-		} else {
+		case v.history.Finished:
+			v.find(Finding{File: "ledger.jsonl", What: fmt.Sprintf("the run is finished, and there is no evaluation of update %d", u)})
+		default:
 			v.note("the evaluation of update %d is still to come", u)
 		}
 	}

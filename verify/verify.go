@@ -10,7 +10,8 @@
 //	field <path> <JSON>                     each of RunFile.Fields, sorted by path: settings without the changeable
 //	                                        ones (budgets), seed, plan, grader, digests of what the run started from, bank files
 //	update <n> <digest> <content>           each retained update, in order
-//	evaluation <n> <digest> <content>       each retained evaluation, by update
+//	evaluation <n> <digest> <content>       each retained evaluation that the plan asks for, by update: the one with which a run
+//	                                        ended that was given a larger budget afterwards is none of them
 //
 // An update's digest is taken of the JSON object {"update", "weights_update", "tasks", "metrics"} as the ledger has these
 // members, without spaces; an evaluation's of its ledger body without "host" and "completions". The content is the digest of

@@ -249,6 +249,11 @@ func TestLogicalDigest(t *testing.T) {
 			t.Errorf("%s: the digest is %q, expected %q", what, digest, straight)
 		}
 	}
+	last := program
+	last.Last = true
+	if got, want := check(t, write(t, last, 3, 6)).Digest, check(t, write(t, last, 6)).Digest; got != want || got == "" {
+		t.Errorf("a run that ended at update 3 and got a larger budget has the digest %q, expected %q", got, want)
+	}
 	seed, longer := program, program
 	seed.Seed++
 	other := map[string]string{

@@ -22,6 +22,7 @@ type Program struct {
 	Seed    int64   // another seed gives another run
 	Host    float64 // what the clock shows; differs between openings
 	Extra   bool    // one more checkpoint, after update 1
+	Last    bool    // the last update is saved and evaluated, whatever its number
 	Tries   int     // how often a failed write is tried; 0: once
 
 	// Where the tasks come from, eight or more to train on, and what scores answers; nil: Bank and an echo of the answer.
@@ -79,7 +80,7 @@ func (p Program) Identity() (checkpoint.Identity, error) {
 		return checkpoint.Identity{}, err
 	}
 	plan := checkpoint.Plan{TasksPerUpdate: 2, GroupSize: 3, Evaluation: &checkpoint.EvaluationPlan{
-		Seeds: seeds, Every: p.Every, Sampling: json.RawMessage(`{"temperature":1}`),
+		Seeds: seeds, Every: p.Every, Last: p.Last, Sampling: json.RawMessage(`{"temperature":1}`),
 	}}
 	for _, task := range bank.Validation {
 		plan.Evaluation.Tasks = append(plan.Evaluation.Tasks, task.ID)
@@ -126,7 +127,7 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 		if err := p.update(ctx, r, bank.Train, w, u); err != nil {
 			return err
 		}
-		if u%p.Every == 0 || p.Extra && u == 1 {
+		if u%p.Every == 0 || p.Extra && u == 1 || p.Last && u == p.Updates {
 			if err := p.try(func() error { return r.SaveCheckpoint(ctx, w.state(u)) }); err != nil {
 				return err
 			}
@@ -162,7 +163,7 @@ func (p Program) update(ctx context.Context, r *checkpoint.Run, train []envs.Tas
 
 func (p Program) evaluate(ctx context.Context, r *checkpoint.Run, tasks []envs.Task, w *weights, u int) error {
 	history := r.History()
-	if _, done := history.Evaluation(u); done || u%p.Every != 0 {
+	if _, done := history.Evaluation(u); done || u%p.Every != 0 && !(p.Last && u == p.Updates) {
 		return nil
 	}
 	var lines []checkpoint.Line

@@ -1,8 +1,6 @@
 package decoder
 
 import (
-	"math"
-
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
 
@@ -32,9 +30,9 @@ func (d *Decoder) headsLast(x *graph.Node) *graph.Node {
 	return graph.Reshape(graph.TransposeAllAxes(x, 0, 2, 1, 3), rows, -1, c.Heads*dim)
 }
 
-// queries are headsFirst, scaled by HeadDim^-1/2.
+// queries are headsFirst, scaled.
 func (d *Decoder) queries(q *graph.Node, rows int) *graph.Node {
-	return d.headsFirst(graph.MulScalar(q, 1/math.Sqrt(float64(d.cfg.HeadDim))), rows)
+	return d.headsFirst(graph.MulScalar(q, d.cfg.AttentionScale), rows)
 }
 
 // scores of queries [B,KVHeads,r,HeadDim] for keys [B,KVHeads,S,HeadDim], float32 [B,KVHeads,r,S]. The mask may be nil.
@@ -81,15 +79,19 @@ func (d *Decoder) attend(q, k, v, mask *graph.Node) *graph.Node {
 	return d.mixed(sum, total, v.DType())
 }
 
-// mask tells which keys a query sees: those in slots from pad [B] (nil: 0) up to its own. Query slots are [width]; nil: behind
-// all keys. It is boolean, a quarter of float32's memory, and written out as [rows,KVHeads,width*Heads/KVHeads,S] once for
-// all layers; it is nil if nothing is hidden.
-func (d *Decoder) mask(querySlots, keySlots, pad *graph.Node, rows, width int) *graph.Node {
+// mask tells which keys a query sees: those in slots from pad [B] (nil: 0) up to its own, of which only the last window ones (0:
+// all). Query slots are [width]; nil: behind all keys, and no window. It is boolean, a quarter of float32's memory, and written
+// out as [rows,KVHeads,width*Heads/KVHeads,S] once for all layers; it is nil if nothing is hidden.
+func (d *Decoder) mask(querySlots, keySlots, pad *graph.Node, window, rows, width int) *graph.Node {
 	c, s := d.cfg, keySlots.Shape().Dim(0)
 	keys := graph.Reshape(keySlots, 1, 1, s)
 	var seen *graph.Node
 	if querySlots != nil {
-		seen = graph.LessOrEqual(keys, graph.Reshape(querySlots, 1, width, 1))
+		queries := graph.Reshape(querySlots, 1, width, 1)
+		seen = graph.LessOrEqual(keys, queries)
+		if window > 0 {
+			seen = graph.LogicalAnd(seen, graph.GreaterThan(keys, graph.AddScalar(queries, -window)))
+		}
 	}
 	if pad != nil {
 		unpadded := graph.GreaterOrEqual(keys, graph.Reshape(pad, -1, 1, 1))
@@ -137,19 +139,62 @@ func (d *Decoder) inBlocks(spans []span, q *graph.Node, attend func(i int, block
 	return flat(graph.Concatenate(out, 1))
 }
 
-// within is attention inside rows of tokens, in blocks of queries, each for the keys up to its end.
+// view is the keys of one block of queries, and which of them each query sees.
+type view struct {
+	keys span
+	mask *graph.Node
+}
+
+// window is how many tokens a layer's attention sees among size of them; 0: all.
+func (d *Decoder) window(layer, size int) int {
+	if w := d.at(layer).Window; w < size {
+		return w
+	}
+	return 0
+}
+
+// byWindow makes what depends on the layers' windows once for each window.
+func byWindow[T any](d *Decoder, size int, build func(window int) T) (of func(layer int) T) {
+	built := map[int]T{}
+	for i := range d.cfg.Layers {
+		w := d.window(i, size)
+		if _, ok := built[w]; !ok {
+			built[w] = build(w)
+		}
+	}
+	return func(layer int) T { return built[d.window(layer, size)] }
+}
+
+// first is the first of the slots that a query in a slot sees.
+func first(slot, window int) int {
+	if window == 0 {
+		return 0
+	}
+	return max(0, slot-window+1)
+}
+
+// views are those of blocks of queries in width slots of rows, for keys in the same slots.
+func (d *Decoder) views(g *graph.Graph, spans []span, pad *graph.Node, window, rows, width int) []view {
+	slots := slotsOf(g, nil, width)
+	out := make([]view, len(spans))
+	for i, s := range spans {
+		keys := span{first(s.start, window), s.end}
+		out[i] = view{keys, d.mask(part(slots, 0, s.start, s.end), part(slots, 0, keys.start, keys.end), pad, window, rows, s.end-s.start)}
+	}
+	return out
+}
+
+// within is attention inside rows of tokens, in blocks of queries, each for the keys that one of its queries sees.
 func (d *Decoder) within(in policy.Inputs) attention {
 	rows, width := in.Tokens.Shape().Dim(0), in.Tokens.Shape().Dim(1)
-	slots := slotsOf(in.Tokens.Graph(), nil, width)
 	spans := d.blocks(width)
-	masks := make([]*graph.Node, len(spans))
-	for i, s := range spans {
-		masks[i] = d.mask(part(slots, 0, s.start, s.end), part(slots, 0, 0, s.end), in.Pad, rows, s.end-s.start)
-	}
-	return func(_ int, q, k, v *graph.Node) *graph.Node {
+	views := byWindow(d, width, func(window int) []view { return d.views(in.Tokens.Graph(), spans, in.Pad, window, rows, width) })
+	return func(layer int, q, k, v *graph.Node) *graph.Node {
+		views := views(layer)
 		k, v = d.headsFirst(k, rows), d.headsFirst(v, rows)
 		return d.inBlocks(spans, d.queries(q, rows), func(i int, block *graph.Node) *graph.Node {
-			return d.attend(block, part(k, 2, 0, spans[i].end), part(v, 2, 0, spans[i].end), masks[i])
+			keys := views[i].keys
+			return d.attend(block, part(k, 2, keys.start, keys.end), part(v, 2, keys.start, keys.end), views[i].mask)
 		})
 	}
 }

@@ -30,10 +30,13 @@ func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (
 	}
 	slots, keySlots := slotsOf(g, in.Start, width), slotsOf(g, nil, capacity)
 	spans := d.blocks(width)
-	masks := make([]*graph.Node, len(spans))
-	for i, s := range spans {
-		masks[i] = d.mask(part(slots, 0, s.start, s.end), keySlots, in.Pad, rows, s.end-s.start)
-	}
+	masks := byWindow(d, capacity, func(window int) []*graph.Node {
+		masks := make([]*graph.Node, len(spans))
+		for i, s := range spans {
+			masks[i] = d.mask(part(slots, 0, s.start, s.end), keySlots, in.Pad, window, rows, s.end-s.start)
+		}
+		return masks
+	})
 	next = make([]*graph.Node, len(cache))
 	attend := func(layer int, q, k, v *graph.Node) *graph.Node {
 		write := func(old, x *graph.Node) *graph.Node {
@@ -43,7 +46,7 @@ func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (
 		next[2*layer], next[2*layer+1] = keys, values
 		keys, values = graph.ConvertDType(keys, q.DType()), graph.ConvertDType(values, q.DType())
 		return d.inBlocks(spans, d.queries(q, rows), func(i int, block *graph.Node) *graph.Node {
-			return d.attend(block, keys, values, masks[i])
+			return d.attend(block, keys, values, masks(layer)[i])
 		})
 	}
 	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), attend)

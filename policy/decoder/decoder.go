@@ -3,7 +3,7 @@
 package decoder
 
 import (
-	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -19,9 +19,10 @@ import (
 // Weights may be passed as float32 or bfloat16, whatever dtype they are stored in; matrix products and the residual
 // stream have that dtype, norms, rotations, softmax and logits are computed in float32.
 type Decoder struct {
-	cfg    Config
-	params []policy.Param
-	index  map[string]int // of params
+	cfg     Config
+	params  []policy.Param
+	tensors []tensor       // what each of the params is
+	index   map[tensor]int // of params
 }
 
 var (
@@ -34,8 +35,10 @@ func New(cfg Config) (*Decoder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	d := &Decoder{cfg: cfg.withDefaults(), index: map[string]int{}}
-	d.addParams()
+	d := &Decoder{cfg: cfg.withDefaults(), index: map[tensor]int{}}
+	if err := d.addParams(); err != nil {
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -52,49 +55,12 @@ func (d *Decoder) VocabSize() int { return d.cfg.Vocab }
 // MaxPositions is the longest sequence.
 func (d *Decoder) MaxPositions() int { return d.cfg.MaxPositions }
 
-// Names of tensors outside the layers.
-const (
-	embedName = "model.embed_tokens.weight"
-	normName  = "model.norm.weight"
-	headName  = "lm_head.weight"
-)
-
-func (d *Decoder) addParams() {
-	c := d.cfg
-	add := func(name string, axes []string, dims ...int) {
-		d.index[name] = len(d.params)
-		// Matrices decay; norms and biases, the vectors, do not.
-		d.params = append(d.params, policy.Param{Name: name, Shape: shapes.Make(c.DType, dims...), Decay: len(dims) > 1, Axes: axes})
+// at is what layer i has of its own.
+func (d *Decoder) at(i int) Layer {
+	if len(d.cfg.PerLayer) == 0 {
+		return Layer{}
 	}
-	add(embedName, []string{"vocab", "embed"}, c.Vocab, c.Hidden)
-	for i := range c.Layers {
-		layer := fmt.Sprintf("model.layers.%d.", i)
-		norm := func(name, axis string, dim int) { add(layer+name+".weight", []string{axis}, dim) }
-		linear := func(name, outAxis, inAxis string, out, in int, bias bool) {
-			add(layer+name+".weight", []string{outAxis, inAxis}, out, in)
-			if bias {
-				add(layer+name+".bias", []string{outAxis}, out)
-			}
-		}
-		heads, kvHeads := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-		norm("input_layernorm", "embed", c.Hidden)
-		linear("self_attn.q_proj", "heads", "embed", heads, c.Hidden, c.QKVBias)
-		linear("self_attn.k_proj", "kv_heads", "embed", kvHeads, c.Hidden, c.QKVBias)
-		linear("self_attn.v_proj", "kv_heads", "embed", kvHeads, c.Hidden, c.QKVBias)
-		linear("self_attn.o_proj", "embed", "heads", c.Hidden, heads, c.OutputBias)
-		if c.QKNorm {
-			norm("self_attn.q_norm", "head_dim", c.HeadDim)
-			norm("self_attn.k_norm", "head_dim", c.HeadDim)
-		}
-		norm("post_attention_layernorm", "embed", c.Hidden)
-		linear("mlp.gate_proj", "mlp", "embed", c.Intermediate, c.Hidden, c.MLPBias)
-		linear("mlp.up_proj", "mlp", "embed", c.Intermediate, c.Hidden, c.MLPBias)
-		linear("mlp.down_proj", "embed", "mlp", c.Hidden, c.Intermediate, c.MLPBias)
-	}
-	add(normName, []string{"embed"}, c.Hidden)
-	if !c.Tied {
-		add(headName, []string{"vocab", "embed"}, c.Vocab, c.Hidden)
-	}
+	return d.cfg.PerLayer[i]
 }
 
 // Hidden returns the states [B,T,D] after the final norm.
@@ -105,80 +71,111 @@ func (d *Decoder) Hidden(w policy.Vars, in policy.Inputs) *graph.Node {
 
 // Logits maps states [N,D] to float32 logits [N,V].
 func (d *Decoder) Logits(w policy.Vars, hidden *graph.Node) *graph.Node {
-	head := embedName
-	if !d.cfg.Tied {
-		head = headName
+	head := Head
+	if d.cfg.Tied {
+		head = Embedding
 	}
-	return matmul(hidden, w[d.index[head]], dtypes.Float32)
+	return matmul(hidden, w[d.index[tensor{role: head}]], dtypes.Float32)
 }
 
 // forward runs tokens [n] at positions [n] through all layers and the final norm, to [n,D].
 func (d *Decoder) forward(w policy.Vars, tokens, positions *graph.Node, attend attention) *graph.Node {
 	x := d.embed(w, tokens)
-	turnQ, turnK := d.rotation(positions, d.cfg.Heads), d.rotation(positions, d.cfg.KVHeads)
+	turns := d.rotations(positions)
 	for i := range d.cfg.Layers {
-		x = d.layer(w, i, x, turnQ, turnK, attend)
+		x = d.layer(w, i, x, turns[d.at(i).Rope], attend)
 	}
-	return d.norm(x, w[d.index[normName]])
+	return d.norm(x, w[d.index[tensor{role: FinalNorm}]])
 }
 
 // embed looks tokens [n] up, [n,D]. The detour over float32 makes the gradient's sum over all tokens a float32 one. (A product
 // with one-hot rows was slower on both backends at every vocabulary size, its gradient included.)
 func (d *Decoder) embed(w policy.Vars, tokens *graph.Node) *graph.Node {
-	table := w[d.index[embedName]]
+	table := w[d.index[tensor{role: Embedding}]]
 	x := graph.Gather(graph.ConvertDType(table, dtypes.Float32), graph.ExpandAxes(tokens, -1))
-	return graph.ConvertDType(x, table.DType())
+	x = graph.ConvertDType(x, table.DType())
+	if d.cfg.EmbeddingScale != 1 {
+		x = graph.MulScalar(x, d.cfg.EmbeddingScale)
+	}
+	return x
 }
 
 // layer adds attention and the MLP to the residual stream x [n,D].
-func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turnQ, turnK rotation, attend attention) *graph.Node {
-	c, n := d.cfg, x.Shape().Dim(0)
-	weight := func(name string) *graph.Node { return w[d.index[fmt.Sprintf("model.layers.%d.%s.weight", i, name)]] }
-	linear := func(name string, x *graph.Node) *graph.Node {
-		y := matmul(x, weight(name), x.DType())
-		if b, ok := d.index[fmt.Sprintf("model.layers.%d.%s.bias", i, name)]; ok {
-			y = graph.Add(y, graph.Reshape(w[b], 1, -1))
-		}
-		return y
-	}
-	heads := func(name string, h *graph.Node, count int) *graph.Node {
-		return graph.Reshape(linear(name, h), n, count, c.HeadDim)
-	}
-
+func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turn rotations, attend attention) *graph.Node {
+	l := layerVars{d: d, w: w, layer: i}
 	// With Rematerialize only what passes through keep is stored for the backward pass.
 	keep := func(x *graph.Node) *graph.Node {
-		if c.Rematerialize {
+		if d.cfg.Rematerialize {
 			return x.Checkpoint()
 		}
 		return x
 	}
 	x = keep(x)
-	h := d.norm(x, weight("input_layernorm"))
-	q, k, v := heads("self_attn.q_proj", h, c.Heads), heads("self_attn.k_proj", h, c.KVHeads), heads("self_attn.v_proj", h, c.KVHeads)
-	if c.QKNorm {
-		q, k = d.norm(q, weight("self_attn.q_norm")), d.norm(k, weight("self_attn.k_norm"))
-	}
-	mixed := keep(attend(i, keep(turnQ.apply(q)), keep(turnK.apply(k)), keep(v)))
-	x = graph.Add(x, linear("self_attn.o_proj", mixed))
-
-	h = d.norm(x, weight("post_attention_layernorm"))
-	gate := linear("mlp.gate_proj", h)
-	gate = graph.Mul(gate, graph.Sigmoid(gate))
-	x = graph.Add(x, linear("mlp.down_proj", graph.Mul(gate, linear("mlp.up_proj", h))))
-	if c.Rematerialize {
+	x = l.add(x, AttentionNorm, AttentionPostNorm, func(h *graph.Node) *graph.Node { return l.attention(h, turn, attend, keep) })
+	x = l.add(x, MLPNorm, MLPPostNorm, func(h *graph.Node) *graph.Node {
+		if d.at(i).Experts {
+			return l.experts(h)
+		}
+		return l.linear(Down, graph.Mul(d.activate(l.linear(Gate, h)), l.linear(Up, h)))
+	})
+	if d.cfg.Rematerialize {
 		x = x.StopCheckpoint()
 	}
 	return x
 }
 
-// norm is RMSNorm over the last axis, computed in float32; the result is cast down before it meets the weights, as
-// Llama and Qwen do.
+// add is x + post(f(pre(x))), with the norms that the layer has.
+func (l layerVars) add(x *graph.Node, pre, post Role, f func(*graph.Node) *graph.Node) *graph.Node {
+	h := x
+	if w := l.weight(pre); w != nil {
+		h = l.d.norm(h, w)
+	}
+	h = f(h)
+	if w := l.weight(post); w != nil {
+		h = l.d.norm(h, w)
+	}
+	return graph.Add(x, h)
+}
+
+// attention is that of normed states h [n,D], projected to [n,D].
+func (l layerVars) attention(h *graph.Node, turn rotations, attend attention, keep func(*graph.Node) *graph.Node) *graph.Node {
+	c := l.d.cfg
+	q, k, v := l.linear(Query, h), l.linear(Key, h), l.linear(Value, h)
+	if c.WholeQKNorm {
+		q, k = l.d.norm(q, l.weight(QueryNorm)), l.d.norm(k, l.weight(KeyNorm))
+	}
+	heads := func(x *graph.Node, count int) *graph.Node { return graph.Reshape(x, -1, count, c.HeadDim) }
+	q, k, v = heads(q, c.Heads), heads(k, c.KVHeads), heads(v, c.KVHeads)
+	if c.QKNorm {
+		q, k = l.d.norm(q, l.weight(QueryNorm)), l.d.norm(k, l.weight(KeyNorm))
+	}
+	return l.linear(Output, keep(attend(l.layer, keep(turn.q.apply(q)), keep(turn.k.apply(k)), keep(v))))
+}
+
+// activate is the MLP's non-linearity.
+func (d *Decoder) activate(x *graph.Node) *graph.Node {
+	if d.cfg.Activation == SiLU {
+		return graph.Mul(x, graph.Sigmoid(x))
+	}
+	cubic := graph.Mul(graph.Mul(graph.Mul(x, x), x), graph.Scalar(x.Graph(), x.DType(), 0.044715))
+	inner := graph.MulScalar(graph.Add(x, cubic), math.Sqrt(2/math.Pi))
+	return graph.Mul(graph.MulScalar(x, 0.5), graph.AddScalar(graph.Tanh(inner), 1))
+}
+
+// norm is RMSNorm over the last axis, computed in float32.
 func (d *Decoder) norm(x, weight *graph.Node) *graph.Node {
 	f := graph.ConvertDType(x, dtypes.Float32)
 	square := graph.ReduceAndKeep(graph.Mul(f, f), graph.ReduceMean, -1)
 	inverse := graph.Reciprocal(graph.Sqrt(graph.AddScalar(square, d.cfg.NormEps)))
-	normed := graph.ConvertDType(graph.Mul(f, inverse), x.DType())
-	return graph.Mul(normed, graph.ExpandLeftToRank(weight, x.Rank()))
+	normed := graph.Mul(f, inverse)
+	if d.cfg.NormStyle == NormLlama {
+		return graph.Mul(graph.ConvertDType(normed, x.DType()), graph.ExpandLeftToRank(weight, x.Rank()))
+	}
+	weight = graph.ConvertDType(weight, dtypes.Float32)
+	if d.cfg.NormStyle == NormOffset {
+		weight = graph.AddScalar(weight, 1)
+	}
+	return graph.ConvertDType(graph.Mul(normed, graph.ExpandLeftToRank(weight, x.Rank())), x.DType())
 }
 
 // matmul is x W^T for x [n,in] and W [out,in], accumulated in float32.

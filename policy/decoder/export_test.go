@@ -9,12 +9,12 @@ import (
 // States gives what golden files record: the input of layer 0, the output of each layer and that of the final norm, each [B*T,D].
 func States(d *Decoder, w policy.Vars, in policy.Inputs) []*graph.Node {
 	positions := flat(positionsOf(in))
-	turnQ, turnK := d.rotation(positions, d.cfg.Heads), d.rotation(positions, d.cfg.KVHeads)
+	turns := d.rotations(positions)
 	x := d.embed(w, flat(in.Tokens))
 	states := []*graph.Node{x}
 	for i := range d.cfg.Layers {
-		x = d.layer(w, i, x, turnQ, turnK, d.within(in))
+		x = d.layer(w, i, x, turns[d.at(i).Rope], d.within(in))
 		states = append(states, x)
 	}
-	return append(states, d.norm(x, w[d.index[normName]]))
+	return append(states, d.norm(x, w[d.index[tensor{role: FinalNorm}]]))
 }

@@ -36,14 +36,31 @@ func (d *Decoder) acrossGroups(prompts policy.Inputs, groups, each, length int) 
 	width, rows := prompts.Tokens.Shape().Dim(1), groups*each
 	inPrompts := d.within(prompts)
 	g := prompts.Tokens.Graph()
-	slots := slotsOf(g, nil, length)
 	spans := d.blocks(length)
-	type masks struct{ prompt, own *graph.Node }
-	byBlock := make([]masks, len(spans))
-	for i, s := range spans {
-		byBlock[i].prompt = d.mask(nil, slotsOf(g, nil, width), prompts.Pad, groups, each*(s.end-s.start))
-		byBlock[i].own = d.mask(part(slots, 0, s.start, s.end), part(slots, 0, 0, s.end), nil, rows, s.end-s.start)
-	}
+	// What each block of completion tokens sees of the prompt and of its own row.
+	type sights struct{ prompt, own []view }
+	seen := byWindow(d, width+length, func(window int) (out sights) {
+		ownWindow := window
+		if window >= length {
+			ownWindow = 0
+		}
+		out.own = d.views(g, spans, nil, ownWindow, rows, length)
+		for _, s := range spans {
+			keys := span{min(first(width+s.start, window), width), width}
+			count := each * (s.end - s.start) // queries of a prompt
+			var queries *graph.Node           // their slots; all keys are before them
+			if window > 0 && keys.start < width {
+				queries = part(slotsOf(g, graph.Const(g, int32(width)), length), 0, s.start, s.end)
+				queries = graph.Reshape(graph.BroadcastToDims(graph.Reshape(queries, 1, -1), each, s.end-s.start), count)
+			}
+			v := view{keys: keys}
+			if keys.start < width {
+				v.mask = d.mask(queries, part(slotsOf(g, nil, width), 0, keys.start, keys.end), prompts.Pad, window, groups, count)
+			}
+			out.prompt = append(out.prompt, v)
+		}
+		return out
+	})
 	// To a prompt, the queries of its completions are rows of one matrix: together goes from [rows,KVHeads,r,dim] to
 	// [groups,KVHeads,each*r,dim], apart goes back.
 	together := func(x *graph.Node) *graph.Node {
@@ -66,12 +83,18 @@ func (d *Decoder) acrossGroups(prompts policy.Inputs, groups, each, length int) 
 		prompt := inPrompts(layer, qp, kp, vp)
 		kp, vp = d.headsFirst(kp, groups), d.headsFirst(vp, groups)
 		q, k, v = d.queries(q, rows), d.headsFirst(k, rows), d.headsFirst(v, rows)
+		seen := seen(layer)
 		completions := d.inBlocks(spans, q, func(i int, block *graph.Node) *graph.Node {
-			toPrompt := scores(together(block), kp, byBlock[i].prompt)
-			toOwn := scores(block, part(k, 2, 0, spans[i].end), byBlock[i].own)
+			prompt, own := seen.prompt[i], seen.own[i]
+			ownKeys, ownValues := part(k, 2, own.keys.start, own.keys.end), part(v, 2, own.keys.start, own.keys.end)
+			if prompt.keys.start == width { // the window has left the prompt behind
+				return d.attend(block, ownKeys, ownValues, own.mask)
+			}
+			toPrompt := scores(together(block), part(kp, 2, prompt.keys.start, width), prompt.mask)
+			toOwn := scores(block, ownKeys, own.mask)
 			top := graph.Max(highest(toOwn), apart(highest(toPrompt)))
-			sumOwn, totalOwn := weigh(toOwn, top, part(v, 2, 0, spans[i].end))
-			sumPrompt, totalPrompt := weigh(toPrompt, together(top), vp)
+			sumOwn, totalOwn := weigh(toOwn, top, ownValues)
+			sumPrompt, totalPrompt := weigh(toPrompt, together(top), part(vp, 2, prompt.keys.start, width))
 			return d.mixed(graph.Add(sumOwn, apart(sumPrompt)), graph.Add(totalOwn, apart(totalPrompt)), v.DType())
 		})
 		return graph.Concatenate([]*graph.Node{prompt, completions}, 0)

@@ -4,7 +4,6 @@ import (
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/bfloat16"
@@ -13,7 +12,8 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 )
 
-// Init makes starting weights: matrices from a normal distribution of deviation Config.InitDeviation, norms 1, biases 0. They
+// Init makes starting weights: matrices from a normal distribution of deviation Config.InitDeviation, norms such that
+// they multiply by 1, biases 0. They
 // are made on the host, so a seed means the same weights on every backend; bfloat16 weights are the rounded float32 ones.
 func (d *Decoder) Init(seed uint64) (*policy.Weights, error) {
 	ts := make([]*tensors.Tensor, len(d.params))
@@ -27,7 +27,7 @@ func (d *Decoder) Init(seed uint64) (*policy.Weights, error) {
 			for j := range values {
 				values[j] = float32(r.NormFloat64() * d.cfg.InitDeviation)
 			}
-		case strings.HasSuffix(p.Name, "norm.weight"):
+		case !d.tensors[i].bias && d.cfg.NormStyle != NormOffset:
 			for j := range values {
 				values[j] = 1
 			}

@@ -31,9 +31,9 @@ type Rope struct {
 	AttentionFactor               float64 // yarn: multiplies cos and sin; 0: 0.1 ln(Factor) + 1
 }
 
-func (r Rope) validate() error {
+func (r Rope) validate(name string) error {
 	bad := func(field string, value any, allowed string) error {
-		return fmt.Errorf("decoder config: Rope.%s is %v, allowed for %s: %s", field, value, r.Type, allowed)
+		return fmt.Errorf("decoder config: %s.%s is %v, allowed for %s: %s", name, field, value, r.Type, allowed)
 	}
 	if !(r.Theta > 1 && r.Theta <= 1e15) {
 		return bad("Theta", r.Theta, "above 1, up to 1e15")
@@ -43,7 +43,7 @@ func (r Rope) validate() error {
 		return nil
 	case RopeLinear, RopeLlama3, RopeYarn:
 	default:
-		return fmt.Errorf("decoder config: Rope.Type is %q, allowed: default, linear, llama3, yarn", r.Type)
+		return fmt.Errorf("decoder config: %s.Type is %q, allowed: default, linear, llama3, yarn", name, r.Type)
 	}
 	if !(r.Factor >= 1 && r.Factor <= 1e6) {
 		return bad("Factor", r.Factor, "1 to 1e6")
@@ -111,26 +111,55 @@ func (r Rope) frequencies(headDim int) (freq []float32, scale float64) {
 }
 
 // rotation holds float32 tables [n,heads,HeadDim/2] of n tokens for a number of heads. They are written out for every head
-// and shared by all layers: on the Go backend a broadcast costs more than the product that it feeds.
+// and shared by all layers: on the Go backend a broadcast costs more than the product that it feeds. The zero rotation
+// turns nothing.
 type rotation struct{ cos, sin *graph.Node }
 
-// rotation makes the tables of a number of heads for positions [n] (int32).
-func (d *Decoder) rotation(positions *graph.Node, heads int) rotation {
-	freq, scale := d.cfg.Rope.frequencies(d.cfg.HeadDim)
-	n, half := positions.Shape().Dim(0), len(freq)
-	freqs := graph.Const(positions.Graph(), [][]float32{freq})
-	angle := graph.Mul(graph.Reshape(graph.ConvertDType(positions, dtypes.Float32), n, 1), freqs)
-	spread := func(table *graph.Node) *graph.Node {
-		if scale != 1 {
-			table = graph.MulScalar(table, scale)
+// rotations are those of queries and of keys.
+type rotations struct{ q, k rotation }
+
+// rotations makes the tables that the layers ask for, for positions [n] (int32).
+func (d *Decoder) rotations(positions *graph.Node) map[RopeChoice]rotations {
+	out := map[RopeChoice]rotations{NoRope: {}}
+	for i := range d.cfg.Layers {
+		choice := d.at(i).Rope
+		if _, ok := out[choice]; ok {
+			continue
 		}
-		return graph.BroadcastToDims(graph.Reshape(table, n, 1, half), n, heads, half)
+		rope := d.cfg.Rope
+		if choice == LocalRope {
+			rope = d.cfg.LocalRope
+		}
+		cos, sin := rope.tables(positions, d.cfg.HeadDim)
+		spread := func(heads int) rotation {
+			wide := func(table *graph.Node) *graph.Node {
+				n, half := table.Shape().Dim(0), table.Shape().Dim(1)
+				return graph.BroadcastToDims(graph.Reshape(table, n, 1, half), n, heads, half)
+			}
+			return rotation{cos: wide(cos), sin: wide(sin)}
+		}
+		out[choice] = rotations{q: spread(d.cfg.Heads), k: spread(d.cfg.KVHeads)}
 	}
-	return rotation{cos: spread(graph.Cos(angle)), sin: spread(graph.Sin(angle))}
+	return out
+}
+
+// tables are cosines and sines [n,headDim/2] of the angles of positions [n].
+func (r Rope) tables(positions *graph.Node, headDim int) (cos, sin *graph.Node) {
+	freq, scale := r.frequencies(headDim)
+	freqs := graph.Const(positions.Graph(), [][]float32{freq})
+	angle := graph.Mul(graph.Reshape(graph.ConvertDType(positions, dtypes.Float32), -1, 1), freqs)
+	cos, sin = graph.Cos(angle), graph.Sin(angle)
+	if scale != 1 {
+		cos, sin = graph.MulScalar(cos, scale), graph.MulScalar(sin, scale)
+	}
+	return cos, sin
 }
 
 // apply turns the heads of x [n,heads,HeadDim].
 func (r rotation) apply(x *graph.Node) *graph.Node {
+	if r.cos == nil {
+		return x
+	}
 	half := x.Shape().Dim(2) / 2
 	f := graph.ConvertDType(x, dtypes.Float32)
 	a := graph.Slice(f, graph.AxisRange(), graph.AxisRange(), graph.AxisRange(0, half))

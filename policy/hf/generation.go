@@ -77,7 +77,7 @@ func parseGeneration(configFile, file []byte) (Generation, error) {
 	if f.Pad == nil {
 		f.Pad = model.Pad
 	}
-	return Generation{EOS: f.EOS, BOS: or(f.BOS, tokenizer.None), Pad: or(f.Pad, tokenizer.None), Temperature: f.Temperature,
+	return Generation{EOS: f.EOS, BOS: deref(f.BOS, tokenizer.None), Pad: deref(f.Pad, tokenizer.None), Temperature: f.Temperature,
 		TopK: f.TopK, TopP: f.TopP, MinP: f.MinP, MaxNewTokens: f.MaxNewTokens}, nil
 }
 

@@ -32,6 +32,9 @@ type Model struct {
 	// Files holds the folder's small files as they are, by name: config.json, generation_config.json, tokenizer and chat
 	// template. [Save] writes them unchanged.
 	Files map[string][]byte
+	// PassedThrough names the tensors of the folder that belong to parts which are not computed here, such as a vision
+	// tower or the heads of multi-token prediction. Sorted.
+	PassedThrough []string
 }
 
 // kept are the files that a loaded model keeps; the largest of them are vocabularies of some ten megabytes.
@@ -81,7 +84,7 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 		}
 		m.Files[name] = data
 	}
-	cfg, err := parseConfig(m.Files[configName])
+	cfg, fam, err := parseConfig(m.Files[configName])
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", configName, err)
 	}
@@ -105,16 +108,22 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 		return nil, nil, err
 	}
 	defer stored.close()
-	if cfg.DType, err = stored.dtype(); err != nil {
+	cfg.Names = fam.namesIn(func(name string) bool { _, ok := stored.tensors[name]; return ok })
+	if cfg.DType, cfg.DTypes, err = stored.dtypes(cfg.Names[decoder.Embedding]); err != nil {
 		return nil, nil, err
 	}
 	if m.Decoder, err = decoder.New(cfg); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", configName, err)
 	}
-	w, err := stored.read(ctx, m.Params(), cfg.Tied)
+	tied := tiedNames{embedding: cfg.Names[decoder.Embedding]}
+	if cfg.Tied {
+		tied.head = cfg.Names[decoder.Head]
+	}
+	w, passed, err := stored.read(ctx, m.Params(), tied, fam.isTower)
 	if err != nil {
 		return nil, nil, err
 	}
+	m.PassedThrough = passed
 	return m, w, nil
 }
 

@@ -83,7 +83,7 @@ func TestLoadRefusesConfig(t *testing.T) {
 		{map[string]any{"hidden_act": "relu"}, `hidden_act is "relu"`, true},
 		{map[string]any{"layer_types": []string{"full_attention", "sliding_attention"}}, `layer_types[1] is "sliding_attention"`, true},
 		{map[string]any{"layer_types": []string{"full_attention"}}, "layer_types has 1 entries", false},
-		{map[string]any{"model_type": "qwen3", "use_sliding_window": true}, "use_sliding_window", true},
+		{map[string]any{"model_type": "qwen3", "layer_types": []string{"sliding_attention", "full_attention"}}, "sliding_window is missing", false},
 		{map[string]any{"quantization_config": map[string]any{"bits": 4}}, "quantization_config", true},
 		{rope(map[string]any{"rope_type": "longrope"}), `rope_type is "longrope"`, true},
 		{rope(map[string]any{"rope_type": "default", "partial_rotary_factor": 0.5}), "partial_rotary_factor", true},
@@ -148,8 +148,7 @@ func TestLoadRefusesWeights(t *testing.T) {
 	}{
 		{func(ts []safetensors.Tensor) []safetensors.Tensor { return ts[1:] }, `is missing`},
 		{func(ts []safetensors.Tensor) []safetensors.Tensor { return append(ts, constant("F32", 4, 1)) }, `"x" does not belong`},
-		{func(ts []safetensors.Tensor) []safetensors.Tensor { return append(ts, constant("F16", 2, 1)) }, `"x" has dtype F16`},
-		{func(ts []safetensors.Tensor) []safetensors.Tensor { return append(ts, constant("BF16", 2, 1)) }, `one for all`},
+		{spoil("model.norm.weight", func(x *safetensors.Tensor) { x.DType, x.Data = "F16", safetensors.Bytes(make([]byte, 16)) }), `"model.norm.weight" has dtype F16`},
 		{func([]safetensors.Tensor) []safetensors.Tensor { return nil }, "no tensors"},
 		{spoil("model.norm.weight", bad(math.Float32bits(float32(math.NaN())))), `"model.norm.weight": element 3 is NaN or infinite`},
 		{spoil("lm_head.weight", bad(math.Float32bits(float32(math.Inf(-1))))), `"lm_head.weight": element 3 is NaN or infinite`},

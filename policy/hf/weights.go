@@ -122,58 +122,75 @@ func (s *storage) addShards(fsys fs.FS) error {
 // stored are the element types of weights.
 var stored = map[safetensors.DType]dtypes.DType{"F32": dtypes.Float32, "BF16": dtypes.BFloat16}
 
-// dtype is the one type of all tensors.
-func (s *storage) dtype() (dtypes.DType, error) {
-	var first safetensors.Tensor
-	for _, name := range slices.Sorted(maps.Keys(s.tensors)) {
-		t := s.tensors[name]
-		if first.Name == "" {
-			first = t
-		}
-		if _, ok := stored[t.DType]; !ok {
-			return 0, fmt.Errorf("%w: %s: tensor %q has dtype %s, supported: F32, BF16", ErrUnsupported, s.files[name], name, t.DType)
-		}
-		if t.DType != first.DType {
-			return 0, fmt.Errorf("%w: tensor %q has dtype %s, tensor %q has %s, supported: one for all",
-				ErrUnsupported, first.Name, first.DType, name, t.DType)
+// dtypes are the type of one tensor, and those of the tensors of other supported types by name.
+func (s *storage) dtypes(of string) (dtype dtypes.DType, others map[string]dtypes.DType, err error) {
+	if len(s.tensors) == 0 {
+		return 0, nil, errors.New("the weights' files hold no tensors")
+	}
+	t, ok := s.tensors[of]
+	if !ok {
+		return 0, nil, fmt.Errorf("tensor %q is missing", of)
+	}
+	if dtype, err = s.dtypeOf(t); err != nil {
+		return 0, nil, err
+	}
+	others = map[string]dtypes.DType{}
+	for name, t := range s.tensors {
+		if other, ok := stored[t.DType]; ok && other != dtype {
+			others[name] = other
 		}
 	}
-	if first.Name == "" {
-		return 0, errors.New("the weights' files hold no tensors")
-	}
-	return stored[first.DType], nil
+	return dtype, others, nil
 }
 
-// read loads the tensors of the parameters. All shapes are checked against the files before memory is taken.
-func (s *storage) read(ctx context.Context, params []policy.Param, tied bool) (*policy.Weights, error) {
+func (s *storage) dtypeOf(t safetensors.Tensor) (dtypes.DType, error) {
+	dtype, ok := stored[t.DType]
+	if !ok {
+		return 0, fmt.Errorf("%w: %s: tensor %q has dtype %s, supported: F32, BF16", ErrUnsupported, s.files[t.Name], t.Name, t.DType)
+	}
+	return dtype, nil
+}
+
+// tiedNames are the tensors that are one if embeddings are tied; head is "" if they are not.
+type tiedNames struct{ embedding, head string }
+
+// read loads the tensors of the parameters, and lists the others, which must be those of towers. All shapes are checked against the
+// files before memory is taken.
+func (s *storage) read(ctx context.Context, params []policy.Param, tied tiedNames, isTower func(name string) bool) (*policy.Weights, []string, error) {
 	wanted := map[string]bool{}
 	for _, p := range params {
 		wanted[p.Name] = true
 		t, ok := s.tensors[p.Name]
 		if !ok {
-			return nil, fmt.Errorf("tensor %q is missing", p.Name)
+			return nil, nil, fmt.Errorf("tensor %q is missing", p.Name)
 		}
 		if !slices.Equal(t.Shape, p.Shape.Dimensions) {
-			return nil, fmt.Errorf("%s: tensor %q has shape %v, %s asks for %v", s.files[p.Name], p.Name, t.Shape, configName, p.Shape.Dimensions)
+			return nil, nil, fmt.Errorf("%s: tensor %q has shape %v, %s asks for %v", s.files[p.Name], p.Name, t.Shape, configName, p.Shape.Dimensions)
+		}
+		if _, err := s.dtypeOf(t); err != nil {
+			return nil, nil, err
 		}
 	}
+	var passed []string
 	for _, name := range slices.Sorted(maps.Keys(s.tensors)) {
 		switch {
 		case wanted[name] || strings.HasSuffix(name, ".rotary_emb.inv_freq"): // the latter follow from the configuration
-		case tied && name == headName:
-			if err := s.sameAsEmbedding(); err != nil {
-				return nil, err
+		case name == tied.head:
+			if err := s.same(tied); err != nil {
+				return nil, nil, err
 			}
+		case isTower(name):
+			passed = append(passed, name)
 		default:
-			return nil, fmt.Errorf("%s: tensor %q does not belong to the model that %s describes", s.files[name], name, configName)
+			return nil, nil, fmt.Errorf("%s: tensor %q does not belong to the model that %s describes", s.files[name], name, configName)
 		}
 	}
 	ts := make([]*tensors.Tensor, 0, len(params))
-	fail := func(err error) (*policy.Weights, error) {
+	fail := func(err error) (*policy.Weights, []string, error) {
 		for _, t := range ts {
 			_ = t.FinalizeAll()
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	for _, p := range params {
 		if err := ctx.Err(); err != nil {
@@ -195,7 +212,7 @@ func (s *storage) read(ctx context.Context, params []policy.Param, tied bool) (*
 	if err != nil {
 		return fail(err)
 	}
-	return w, nil
+	return w, passed, nil
 }
 
 // finite looks for NaN and infinities: all exponent bits set.
@@ -219,16 +236,10 @@ func finite(data []byte, dtype dtypes.DType) error {
 	return nil
 }
 
-// Names of the tensors that may be one.
-const (
-	headName      = "lm_head.weight"
-	embeddingName = "model.embed_tokens.weight"
-)
-
-// sameAsEmbedding checks an output projection that is stored although it is tied to the embedding.
-func (s *storage) sameAsEmbedding() error {
-	head, embedding := s.tensors[headName], s.tensors[embeddingName]
-	if slices.Equal(head.Shape, embedding.Shape) {
+// same checks an output projection that is stored although it is tied to the embedding.
+func (s *storage) same(tied tiedNames) error {
+	head, embedding := s.tensors[tied.head], s.tensors[tied.embedding]
+	if head.DType == embedding.DType && slices.Equal(head.Shape, embedding.Shape) {
 		a, b := make([]byte, head.Size()), make([]byte, embedding.Size())
 		if err := cmp.Or(head.ReadInto(a), embedding.ReadInto(b)); err != nil {
 			return err
@@ -237,5 +248,5 @@ func (s *storage) sameAsEmbedding() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("tensor %q differs from %q, but tie_word_embeddings in %s says that they are one", headName, embeddingName, configName)
+	return fmt.Errorf("tensor %q differs from %q, but tie_word_embeddings in %s says that they are one", tied.head, tied.embedding, configName)
 }

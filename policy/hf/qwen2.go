@@ -1,0 +1,30 @@
+package hf
+
+import "github.com/grouper-rl/grouper/policy/decoder"
+
+// Qwen 2 and 2.5.
+var _ = define(family{
+	modelTypes: []string{"qwen2"},
+	class:      "Qwen2ForCausalLM",
+	names: decoder.Names{
+		decoder.Embedding:     "model.embed_tokens.weight",
+		decoder.AttentionNorm: "model.layers.{layer}.input_layernorm.weight",
+		decoder.Query:         "model.layers.{layer}.self_attn.q_proj.weight",
+		decoder.Key:           "model.layers.{layer}.self_attn.k_proj.weight",
+		decoder.Value:         "model.layers.{layer}.self_attn.v_proj.weight",
+		decoder.Output:        "model.layers.{layer}.self_attn.o_proj.weight",
+		decoder.MLPNorm:       "model.layers.{layer}.post_attention_layernorm.weight",
+		decoder.Gate:          "model.layers.{layer}.mlp.gate_proj.weight",
+		decoder.Up:            "model.layers.{layer}.mlp.up_proj.weight",
+		decoder.Down:          "model.layers.{layer}.mlp.down_proj.weight",
+		decoder.FinalNorm:     "model.norm.weight",
+		decoder.Head:          "lm_head.weight",
+	},
+	absent: map[string]any{"sliding_window": 4096, "max_window_layers": 28},
+	read: func(k *keys, d *decoder.Config) {
+		d.QKVBias = true
+		d.Rope = k.rope()
+		k.upperWindows(d)
+	},
+	write: writeUpperWindows,
+})

@@ -45,6 +45,8 @@ var (
 	ErrLocked = errors.New("the run directory is in use")
 	// ErrOtherConfiguration says that a run directory was made with other settings; the message lists them.
 	ErrOtherConfiguration = errors.New("the run directory is of another configuration")
+	// ErrNoRun says that a folder is no run directory: it has neither run.json nor ledger.jsonl.
+	ErrNoRun = errors.New("it is no run directory")
 	// ErrDamaged says that a file of the run directory is missing or is not what the ledger says it is.
 	ErrDamaged = errors.New("the run directory is damaged")
 	// ErrFormat says that something was written by another version of the format.

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 )
 
 // recordName are the paths that recording gives to completions, figures and checkpoints.
@@ -45,6 +48,24 @@ func (r *Run) unrecorded() ([]File, error) {
 		}
 	}
 	return found, nil
+}
+
+// noteLost looks for the completions and figures that the ledger names. A run can go on without them, since checkpoints have all
+// that it needs, but nobody can verify it any more, which is better known before hours are spent on it. Contents are
+// for verification: reading them all would take longer the longer a run is.
+func (r *Run) noteLost() {
+	var lost []string
+	for _, name := range slices.Sorted(maps.Keys(r.named)) {
+		if !strings.HasPrefix(name, "rollouts/") && !strings.HasPrefix(name, "evals/") {
+			continue
+		}
+		if info, err := os.Stat(r.path(name)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			lost = append(lost, name)
+		}
+	}
+	if len(lost) > 0 {
+		r.note("%d of the files that the ledger names are missing or empty, %s first: the run can go on, but it cannot be verified without them", len(lost), lost[0])
+	}
 }
 
 // listFiles names the files below a path of the run directory as they are; none if nothing is there. The path itself may be

@@ -145,7 +145,7 @@ type Record struct {
 
 // Read reads run.json and the ledger and checks the hash chain. The other files are not looked at.
 func Read(dir string) (*Record, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	data, err := readRunFile(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func Read(dir string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(dir, "ledger.jsonl"))
+	f, err := os.Open(filepath.Join(dir, ledgerName))
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,9 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -150,13 +152,23 @@ func checkFormat(data []byte) error {
 	return nil
 }
 
-// ReadRunFile reads run.json of a run directory.
+// ReadRunFile reads run.json of a run directory; of another folder it returns [ErrNoRun].
 func ReadRunFile(dir string) (*RunFile, error) {
-	data, err := os.ReadFile(filepath.Join(dir, runName))
+	data, err := readRunFile(dir)
 	if err != nil {
 		return nil, err
 	}
 	return parseRunFile(data)
+}
+
+func readRunFile(dir string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(dir, runName))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(dir, ledgerName)); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: it has neither %s nor %s", ErrNoRun, runName, ledgerName)
+		}
+	}
+	return data, err
 }
 
 // Start is what the first event's prev must be, given the bytes of run.json: see the package documentation.

@@ -87,7 +87,7 @@ func (r *Run) note(format string, args ...any) {
 func (r *Run) Dir() string { return r.dir }
 
 // Notes says what opening and beginning found that a person should know: what a crash left, checkpoints that were passed
-// over, updates that are made again, versions that changed.
+// over, updates that are made again, versions that changed, completions that are lost.
 func (r *Run) Notes() []string { return slices.Clone(r.notes) }
 
 // History is the retained trajectory so far.
@@ -238,6 +238,7 @@ func (r *Run) resume(now *RunFile, segment *Segment) (*State, error) {
 	if segment.Unrecorded, err = r.unrecorded(); err != nil {
 		return nil, err
 	}
+	r.noteLost()
 	state, err := r.restore(segment)
 	if err != nil {
 		return nil, err

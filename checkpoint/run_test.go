@@ -58,6 +58,21 @@ func mentions(t *testing.T, notes []string, what string) {
 	}
 }
 
+// Completions that are lost make a run unverifiable. Whoever goes on with it has to hear that before hours are spent on it, and
+// must be able to go on all the same: the checkpoints are whole.
+func TestLostCompletions(t *testing.T) {
+	dir := finished(t, program)
+	remove(t, filepath.Join(dir, "rollouts", "000003.jsonl.zst"))
+	write(t, filepath.Join(dir, "evals", "000002.json"), nil)
+	p := program
+	p.Updates++
+	notes := goOn(t, p, dir)
+	mentions(t, notes, "2 of the files that the ledger names are missing or empty, evals/000002.json first")
+	if notes := goOn(t, p, finished(t, program)); strings.Contains(strings.Join(notes, " "), "missing") {
+		t.Errorf("nothing is missing, and the notes are %q", notes)
+	}
+}
+
 // Two programs that write one run would destroy each other's work.
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")

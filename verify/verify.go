@@ -102,7 +102,11 @@ func (r *Report) Write(w io.Writer) error {
 	if r.OK() {
 		fmt.Fprintf(&b, "everything holds\nlogical digest: sha256:%s\n", r.Digest)
 	} else {
-		fmt.Fprintf(&b, "%d findings\nlogical digest: none, the record does not hold\n", len(r.Findings))
+		noun := "findings"
+		if len(r.Findings) == 1 {
+			noun = "finding"
+		}
+		fmt.Fprintf(&b, "%d %s\nlogical digest: none, the record does not hold\n", len(r.Findings), noun)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -124,7 +128,8 @@ type verifier struct {
 }
 
 // Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the
-// report; an error means that nothing could be verified: [ErrNotBegun] if the directory is only just being made.
+// report; an error means that nothing could be verified: [checkpoint.ErrNoRun] of a folder that is no run directory,
+// [ErrNotBegun] if the directory is only just being made.
 func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -133,6 +138,9 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	}
 	if !begun(dir) {
 		return nil, fmt.Errorf("verify: %s: %w: its ledger has no event yet, and nothing is recorded", dir, ErrNotBegun)
+	}
+	if _, err := checkpoint.ReadRunFile(dir); errors.Is(err, checkpoint.ErrNoRun) {
+		return nil, fmt.Errorf("verify: %s: %w", dir, err)
 	}
 	v := &verifier{dir: dir, opts: opts, report: &Report{}, content: map[string]string{}}
 	if v.chain() {

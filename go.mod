@@ -1,6 +1,6 @@
 module github.com/grouper-rl/grouper
 
-go 1.26.8
+go 1.26.5
 
 require (
 	github.com/alecthomas/kong v1.17.0

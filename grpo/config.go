@@ -32,22 +32,22 @@ const (
 )
 
 // Config says what a run does. It is recorded in run.json, and a run can only be resumed with the same values (Updates
-// may grow).
+// may grow). What has a place of its own there stands nowhere else: the seed, and in the plan tasks, group size and evaluations.
 type Config struct {
-	Seed           int64       `json:"seed"`             // names all randomness of the run
-	Updates        int         `json:"-"`                // optimizer updates in all: a budget, recorded apart, that may grow
-	TasksPerUpdate int         `json:"tasks_per_update"` // groups in a batch
-	GroupSize      int         `json:"group_size"`       // completions of each task, at least 2
+	Seed           int64       `json:"-"` // names all randomness of the run
+	Updates        int         `json:"-"` // optimizer updates in all: a budget, recorded apart, that may grow
+	TasksPerUpdate int         `json:"-"` // groups in a batch
+	GroupSize      int         `json:"-"` // completions of each task, at least 2
 	Advantage      Advantage   `json:"advantage"`
 	Objective      Objective   `json:"objective"`
 	OldLogProbs    OldLogProbs `json:"old_log_probs"`  // "": Behaviour
 	MaskTruncated  bool        `json:"mask_truncated"` // leave truncated completions out of the loss; their reward still counts in the group
 	MaxGradNorm    float64     `json:"max_grad_norm"`  // clip the global gradient norm to this; 0: no clipping
 	MicroBatch     int         `json:"micro_batch"`    // completions computed at once, a divisor or multiple of GroupSize; 0: all
-	Bucket         int         `json:"bucket"`         // prompts and completions are padded to multiples of this; 0: 16
+	Bucket         int         `json:"bucket"`         // prompts and completions are padded to multiples of this, at most the context; 0: 16
 	Compute        string      `json:"compute"`        // dtype of forward and backward: "float32" ("") or "bfloat16"; masters are always float32
 	SaveEvery      int         `json:"save_every"`     // updates between checkpoints; 0: 10. The last update is always saved
-	EvaluateEvery  int         `json:"evaluate_every"` // updates between evaluations, a multiple of SaveEvery; 0: SaveEvery. The last update is always evaluated
+	EvaluateEvery  int         `json:"-"`              // updates between evaluations, a multiple of SaveEvery; 0: SaveEvery. The last update is always evaluated
 }
 
 // WithDefaults fills in the values that stand for 0.

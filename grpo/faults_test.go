@@ -5,10 +5,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/internal/testbackend"
 	"github.com/grouper-rl/grouper/optim"
@@ -124,6 +126,7 @@ func TestRefusedParts(t *testing.T) {
 		"Schedule":        func(p *Parts) { p.Schedule = optim.Constant(math.NaN()) },
 		"learning rate":   func(p *Parts) { p.Schedule = optim.Constant(-1) },
 		"Sampling.Stop":   func(p *Parts) { p.Sampler.Sampling.Stop = []int32{999} },
+		"Stop is -1":      func(p *Parts) { p.Evaluator.Sampler.Sampling.Stop = []int32{-1} },
 		"Temperature":     func(p *Parts) { p.Sampler.Sampling.Temperature = 0 },
 		"Device":          func(p *Parts) { p.Device = 99 },
 		"no training":     func(p *Parts) { p.Bank = &envs.Bank{} },
@@ -135,6 +138,72 @@ func TestRefusedParts(t *testing.T) {
 		_, err = New(t.Context(), trainer.cfg, parts)
 		require.ErrorContains(t, err, want)
 		trainer.Close()
+	}
+}
+
+// A validation prompt that does not fit, or has characters that the tokenizer does not know, must be found before the run begins, not at its
+// first evaluation; the directory stays free for the corrected program.
+func TestValidationPromptsAreCheckedFirst(t *testing.T) {
+	for want, text := range map[string]string{
+		"its prompt has 64 tokens, the context has 64": strings.Repeat("a", 64),
+		"no token for 'é'":                             "é",
+		"has no tokens":                                "",
+	} {
+		dir := t.TempDir()
+		s := small()
+		s.prompt = func(task envs.Task) string {
+			if task.Question == "g" { // the second of two validation tasks
+				return text
+			}
+			return task.Question
+		}
+		_, err := s.open(t, testbackend.Go(t), dir)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, `task "letter/g"`)
+		require.NoFileExists(t, filepath.Join(dir, "run.json"))
+	}
+}
+
+// A run that goes on with another backend is not bit for bit the same. The record has to say which one made what, and
+// whoever goes on has to be told.
+func TestBackendIsRecorded(t *testing.T) {
+	dir := t.TempDir()
+	b := testbackend.Go(t)
+	trainer, err := small().open(t, b, dir)
+	require.NoError(t, err)
+	trainer.Close()
+	id, err := trainer.identity()
+	require.NoError(t, err)
+	require.NoError(t, trainer.parts.Run.Close())
+	record, err := checkpoint.Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, b.Kind(), record.Run.Versions["backend"])
+	require.Equal(t, b.Kind(), record.History.Segments[0].Versions["backend"])
+
+	id.Versions["backend"] = "cuda"
+	run, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	defer run.Close()
+	_, err = run.Begin(t.Context(), id)
+	require.NoError(t, err)
+	require.Contains(t, run.Notes(), `the version of backend was "go" and is "cuda"`)
+}
+
+// A bucket wider than the context must not make every update compute padding that no sequence can fill.
+func TestBucketWithinTheContext(t *testing.T) {
+	s := small()
+	s.cfg.Bucket = 100_000
+	trainer, err := s.open(t, testbackend.Go(t), "")
+	require.NoError(t, err)
+	defer trainer.Close()
+	_, err = trainer.Step(t.Context()) // the evaluation of update 0
+	require.NoError(t, err)
+	groups, err := trainer.sample(t.Context())
+	require.NoError(t, err)
+	batch, err := newBatch(groups, trainer.cfg.GroupSize, 64, 11)
+	require.NoError(t, err)
+	for _, m := range batch.split(12, trainer.cfg.GroupSize, trainer.learner.cfg.Bucket) {
+		require.LessOrEqual(t, max(m.promptWidth, m.width), trainer.parts.Policy.MaxPositions())
 	}
 }
 

@@ -44,6 +44,7 @@ func New(ctx context.Context, cfg Config, parts Parts) (*Trainer, error) {
 	if err := parts.validate(cfg); err != nil {
 		return nil, err
 	}
+	cfg.Bucket = min(cfg.Bucket, parts.Policy.MaxPositions()) // more would only be padding
 	if parts.Log == nil {
 		parts.Log = slog.New(slog.DiscardHandler)
 	}

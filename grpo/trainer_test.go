@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -74,6 +75,8 @@ type setup struct {
 	lr    float64
 	dtype dtypes.DType
 	roles [3]int // devices of training, rollout and evaluation
+
+	prompt func(envs.Task) string // nil: the question
 }
 
 func small() setup {
@@ -107,7 +110,7 @@ func (s setup) open(t testing.TB, b *backend.Backend, dir string) (*Trainer, err
 		engine, err := local.New(b, d, local.Options{Device: compute.DeviceNum(device)})
 		require.NoError(t, err)
 		t.Cleanup(engine.Close)
-		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}}, Grader: echo{},
+		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}, Prompt: s.prompt}, Grader: echo{},
 			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 3, Stop: []int32{10}}}
 	}
 	train := sampler(s.roles[1])
@@ -252,12 +255,15 @@ func TestOtherSettings(t *testing.T) {
 		"settings.learning_rate":             func(s *setup) { s.lr = .3 },
 		"settings.optimizer":                 func(s *setup) { s.opt = optim.SGD{} },
 		"seed":                               func(s *setup) { s.cfg.Seed = 8 },
+		"plan.evaluation.every":              func(s *setup) { s.cfg.EvaluateEvery = 4 },
 	} {
 		other := small()
 		change(&other)
 		_, err := other.open(t, b, dir)
 		require.ErrorIs(t, err, checkpoint.ErrOtherConfiguration, name)
 		require.ErrorContains(t, err, name)
+		last := name[strings.LastIndex(name, ".")+1:]
+		require.LessOrEqual(t, strings.Count(err.Error(), last+": had "), 1, "what changed is named once: %v", err)
 	}
 
 	whole := t.TempDir()
@@ -413,13 +419,15 @@ func TestFailingGraderNamesTaskAndSample(t *testing.T) {
 // Settings that cannot work are refused before anything is computed, by the name of the field.
 func TestRefusedSettings(t *testing.T) {
 	for field, change := range map[string]func(*Config){
-		"GroupSize":      func(c *Config) { c.GroupSize = 1 },
-		"TasksPerUpdate": func(c *Config) { c.TasksPerUpdate = 0 },
-		"MicroBatch":     func(c *Config) { c.MicroBatch = 5 },
-		"OldLogProbs":    func(c *Config) { c.OldLogProbs = "recomputed" },
-		"EvaluateEvery":  func(c *Config) { c.EvaluateEvery = 3 },
-		"Compute":        func(c *Config) { c.Compute = "float16" },
-		"Updates":        func(c *Config) { c.Updates = -1 },
+		"GroupSize":          func(c *Config) { c.GroupSize = 1 },
+		"TasksPerUpdate":     func(c *Config) { c.TasksPerUpdate = 0 },
+		"MicroBatch":         func(c *Config) { c.MicroBatch = 5 },
+		"OldLogProbs":        func(c *Config) { c.OldLogProbs = "recomputed" },
+		"EvaluateEvery":      func(c *Config) { c.EvaluateEvery = 3 },
+		"Compute":            func(c *Config) { c.Compute = "float16" },
+		"Updates":            func(c *Config) { c.Updates = -1 },
+		"MaxGradNorm":        func(c *Config) { c.MaxGradNorm = math.Inf(1) }, // which would be recorded in JSON
+		"MaxGradNorm is NaN": func(c *Config) { c.MaxGradNorm = math.NaN() },
 	} {
 		s := small()
 		change(&s.cfg)

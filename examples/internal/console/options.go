@@ -26,10 +26,15 @@ func Flags(example, optimizer string) Options {
 	flag.Int64Var(&o.Seed, "seed", 1, "names all randomness of the run")
 	flag.IntVar(&o.EvalEvery, "eval-every", 10, "updates between checkpoints and evaluations")
 	flag.BoolVar(&o.Quiet, "quiet", false, "print only the table at the end")
+	Parse()
+	return o
+}
+
+// Parse reads the command line, on which nothing but flags may stand.
+func Parse() {
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "error: %q is no flag; -help lists them\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	return o
 }

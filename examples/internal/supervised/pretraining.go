@@ -72,7 +72,7 @@ func (p *Pretraining) Flags(dir string, stages int) {
 	flag.Uint64Var(&p.Seed, "seed", 1, "seed of initial weights and training examples")
 	flag.IntVar(&p.First, "first", 1, "stage to begin with, from the model of the one before")
 	flag.IntVar(&p.Last, "last", stages, "stage to end with")
-	flag.Parse()
+	console.Parse()
 }
 
 // Run makes the models and logs how training goes and what each of them can do.

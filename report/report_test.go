@@ -345,7 +345,7 @@ func TestDamagedRecord(t *testing.T) {
 
 func TestNothingIsWrittenWithoutARun(t *testing.T) {
 	dir := t.TempDir()
-	if err := report.Write(t.Context(), dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "run.json") {
+	if err := report.Write(t.Context(), dir); !errors.Is(err, checkpoint.ErrNoRun) || !strings.Contains(err.Error(), "run.json") {
 		t.Errorf("in an empty folder: %v", err)
 	}
 	if files := tree(t, dir); len(files) != 0 {

@@ -58,7 +58,11 @@ type Group struct {
 	Completions []Completion
 	Texts       []string     // what was graded, one for each completion
 	Scores      []envs.Score // one for each completion
+	Segment     int          // the segment of the run that sampled it; 0: none is kept
 }
+
+// Weights is the update whose weights sampled the group.
+func (g Group) Weights() int { return g.Completions[0].Update }
 
 // Job asks for one group: a completion for each seed.
 type Job struct {
@@ -66,12 +70,13 @@ type Job struct {
 	Seeds []Seed
 }
 
-// Sampler makes groups: it encodes prompts, samples, decodes and grades.
+// Sampler makes groups: it encodes prompts, samples, decodes and grades. It is safe for concurrent use if its parts are.
 type Sampler struct {
 	Engine   Engine
 	Format   Format
 	Grader   envs.Grader
 	Sampling Sampling
+	Retry    Retry // of a call of the engine, and of grading a completion
 }
 
 // Groups returns the groups of the jobs in their order. A completion that cannot be sampled or graded is an error that
@@ -87,7 +92,11 @@ func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 		groups[i] = Group{Task: job.Task, Prompt: prompt}
 		reqs[i] = Request{Prompt: prompt, Seeds: job.Seeds}
 	}
-	sampled, err := s.Engine.Generate(ctx, reqs, s.Sampling)
+	var sampled [][]Completion
+	err := s.Retry.Do(ctx, func() (err error) {
+		sampled, err = s.Engine.Generate(ctx, reqs, s.Sampling)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +136,16 @@ func (s Sampler) grade(ctx context.Context, g *Group, k int, c Completion) (err 
 	if g.Texts[k], err = s.Format.Text(c); err != nil {
 		return err
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the grader panicked: %v", p)
-		}
-	}()
-	score, err := s.Grader.Grade(ctx, g.Task, envs.Reply{Text: g.Texts[k], Finished: c.Finish == Stop})
+	var score envs.Score
+	err = s.Retry.Do(ctx, func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the grader panicked: %v", p)
+			}
+		}()
+		score, err = s.Grader.Grade(ctx, g.Task, envs.Reply{Text: g.Texts[k], Finished: c.Finish == Stop})
+		return err
+	})
 	if err != nil {
 		return err
 	}

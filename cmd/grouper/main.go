@@ -1,7 +1,8 @@
 // Command grouper works on run directories, finished or running.
 //
-//	grouper verify DIR    check every hash, reward and figure of a run
-//	grouper report DIR    plots and tables of a run
+//	grouper verify DIR     check every hash, reward and figure of a run
+//	grouper report DIR     plots and tables of a run
+//	grouper rescore DIR    grade the recorded completions again, beside the record
 package main
 
 import (
@@ -16,8 +17,9 @@ import (
 )
 
 type cli struct {
-	Verify verifyCommand `cmd:"" help:"Check every hash, reward and figure of a run directory, without a backend."`
-	Report reportCommand `cmd:"" help:"Write plots and tables of a run directory into its folder report; the run may be going on."`
+	Verify  verifyCommand  `cmd:"" help:"Check every hash, reward and figure of a run directory, without a backend."`
+	Report  reportCommand  `cmd:"" help:"Write plots and tables of a run directory into its folder report; the run may be going on."`
+	Rescore rescoreCommand `cmd:"" help:"Grade all recorded completions again and write the labels into the folder labels; no reward is changed."`
 }
 
 // errSaid ends the program with status 1 when everything has been said.

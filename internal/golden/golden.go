@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sort"
 	"strings"
 	"testing"
@@ -16,8 +15,7 @@ import (
 // Folders lists the roots that exist, the repository's own first.
 func Folders(t testing.TB) []string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	roots := []string{filepath.Join(filepath.Dir(here), "..", "..", "testdata", "golden")}
+	roots := []string{filepath.Join(repository(t), "testdata", "golden")}
 	if extra := os.Getenv("GROUPER_GOLDEN"); extra != "" {
 		if _, err := os.Stat(extra); err != nil {
 			t.Fatalf("GROUPER_GOLDEN: %v", err)
@@ -31,6 +29,24 @@ func Folders(t testing.TB) []string {
 		}
 	}
 	return found
+}
+
+// repository is the folder of go.mod at or above the working folder, which in a test is the package's. (The name of this source
+// file would not do: -trimpath shortens it.)
+func repository(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod at or above the working folder")
+		}
+	}
 }
 
 // Glob lists the files that match a pattern relative to each root, also with ".gz" behind it, sorted within a root.

@@ -1,5 +1,6 @@
 // Package decoder is a decoder-only transformer built from a configuration: RMSNorm, rotary positions, grouped-query
-// attention and a gated MLP, as in Llama, Qwen 2 and Qwen 3. Weights have the names and shapes of Hugging Face's checkpoints.
+// attention and a gated MLP or a mixture of experts, as in Llama, Qwen 2 and 3, Mistral, OLMo 2, SmolLM 3 and Gemma 3. Weights have
+// the names and shapes of Hugging Face's checkpoints.
 package decoder
 
 import (

@@ -26,5 +26,5 @@ var _ = define(family{
 		d.Rope = k.rope()
 		k.upperWindows(d)
 	},
-	write: writeUpperWindows,
+	write: writeWindows,
 })

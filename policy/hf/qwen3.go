@@ -31,6 +31,6 @@ var _ = define(family{
 	},
 	write: func(d decoder.Config, c map[string]any) {
 		c["attention_bias"] = d.QKVBias
-		writeUpperWindows(d, c)
+		writeWindows(d, c)
 	},
 })

@@ -19,7 +19,7 @@ func (k *keys) windows(d *decoder.Config, types []string, window int) {
 			continue
 		}
 		if window < 1 {
-			k.fail(fmt.Errorf("layer_types[%d] is %q, and sliding_window is missing or below 1", i, t))
+			k.fail(fmt.Errorf("layer_types[%d] is %q, but sliding_window is missing, below 1 or switched off", i, t))
 			return
 		}
 		if d.PerLayer == nil {
@@ -44,8 +44,23 @@ func (k *keys) upperWindows(d *decoder.Config) {
 	}, fullAttention, slidingAttention), window)
 }
 
-// writeUpperWindows writes what upperWindows reads.
-func writeUpperWindows(d decoder.Config, c map[string]any) {
+// everyWindow reads a window of all layers.
+func (k *keys) everyWindow(d *decoder.Config) {
+	window := or(k, "sliding_window", 0)
+	if window < 0 {
+		k.fail(fmt.Errorf("sliding_window is %d, allowed: 1 or more, or null", window))
+	}
+	if window == 0 || d.Layers < 0 || d.Layers > decoder.MaxLayers { // the decoder's Validate says so
+		return
+	}
+	d.PerLayer = make([]decoder.Layer, d.Layers)
+	for i := range d.PerLayer {
+		d.PerLayer[i].Window = window
+	}
+}
+
+// writeWindows writes the layers' types and the window of those that have one.
+func writeWindows(d decoder.Config, c map[string]any) {
 	c["use_sliding_window"], c["sliding_window"] = false, nil
 	types := make([]string, d.Layers)
 	for i := range types {
@@ -56,4 +71,12 @@ func writeUpperWindows(d decoder.Config, c map[string]any) {
 		}
 	}
 	c["layer_types"] = types
+}
+
+// writeEveryWindow writes the first layer's window as that of all.
+func writeEveryWindow(d decoder.Config, c map[string]any) {
+	c["sliding_window"] = nil
+	if len(d.PerLayer) > 0 && d.PerLayer[0].Window > 0 {
+		c["sliding_window"] = d.PerLayer[0].Window
+	}
 }

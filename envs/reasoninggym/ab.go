@@ -37,20 +37,14 @@ type ABConfig struct {
 
 func (c ABConfig) validate() error { return between("length", c.Length, 1, maxTerms) }
 
-type abMetadata struct {
-	Difficulty struct {
-		Length int `json:"length"`
-	} `json:"difficulty"`
-}
-
 var abTokens = []string{"A#", "B#", "#A", "#B"}
 
 const abQuestion = "A::B is a system with 4 tokens: `A#`, `#A`, `B#` and `#B`.\n\nAn A::B program is a sequence of tokens. Example:\n\n    B# A# #B #A B#\n\nTo *compute* a program, we must rewrite neighbor tokens, using the rules:\n\n    A# #A ... becomes ... nothing\n    A# #B ... becomes ... #B A#\n    B# #A ... becomes ... #A B#\n    B# #B ... becomes ... nothing\n\nIn other words, whenever two neighbor tokens have their '#' facing each-other,\nthey must be rewritten according to the corresponding rule.\n\nNow, consider the following program:\n\n"
 
 func prepareAB(c ABConfig, _ Common) (indexedGenerator, error) {
-	m := new(abMetadata)
-	m.Difficulty.Length = c.Length
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
+	var difficulty object
+	difficulty.int("length", c.Length)
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		program, stack := make([]string, c.Length), make([]string, 0, c.Length)
 		for {
 			for i := range program {
@@ -58,10 +52,10 @@ func prepareAB(c ABConfig, _ Common) (indexedGenerator, error) {
 			}
 			final, halts := runAB(program, stack)
 			if halts {
+				m.object("difficulty", difficulty)
 				return item{
 					question: abQuestion + strings.Join(program, " ") + "\n\nReturn the final state of the program.\n",
 					answer:   strings.Join(final, " "),
-					metadata: m,
 				}, nil
 			}
 			if err := ctx.Err(); err != nil { // a long program may need many draws

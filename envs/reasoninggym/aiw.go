@@ -1,7 +1,6 @@
 package reasoninggym
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,26 +62,12 @@ func (c AIWConfig) validate() error {
 	)
 }
 
-type aiwMetadata struct {
-	TaskType   string `json:"task_type"`
-	Difficulty struct {
-		TaskTypeWeights []Number `json:"task_type_weights"`
-		NumEntities     int      `json:"num_entities"`
-	} `json:"difficulty"`
-}
-
 func prepareAIW(c AIWConfig, mode Mode) (generator, error) {
 	weights := weights(c.TaskTypeWeights)
-	metadata := map[string]json.RawMessage{} // by task type, on which alone they depend
-	for _, taskType := range c.TaskTypes {
-		m := aiwMetadata{TaskType: taskType}
-		m.Difficulty.TaskTypeWeights, m.Difficulty.NumEntities = c.TaskTypeWeights, c.MaxEntities
-		var err error
-		if metadata[taskType], err = json.Marshal(m); err != nil {
-			return nil, err
-		}
-	}
-	return func(r *python.Random) (item, error) {
+	var difficulty object
+	difficulty.numbers("task_type_weights", c.TaskTypeWeights)
+	difficulty.int("num_entities", c.MaxEntities)
+	return func(r *python.Random, m *object) (item, error) {
 		taskType := python.WeightedChoices(r, c.TaskTypes, weights, 1)[0]
 		alice, bob := python.Choice(r, c.FemaleNames), python.Choice(r, c.MaleNames)
 		count := func() (int, string) {
@@ -116,6 +101,8 @@ func prepareAIW(c AIWConfig, mode Mode) (generator, error) {
 				" do not have other colleagues aside - with the only exception of Matilda. She is colleague of " + bob +
 				" and she is also colleague of " + alice + ", being part of " + alice + "'s circle. How many female colleagues does Matilda have?"
 		}
-		return item{question: question, answer: strconv.Itoa(answer), metadata: metadata[taskType]}, nil
+		m.string("task_type", taskType)
+		m.object("difficulty", difficulty)
+		return item{question, strconv.Itoa(answer)}, nil
 	}, nil
 }

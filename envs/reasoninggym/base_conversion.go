@@ -43,38 +43,28 @@ func (c BaseConversionConfig) validate() error {
 	)
 }
 
-type baseConversionMetadata struct {
-	DecimalValue int    `json:"decimal_value"`
-	SourceBase   int    `json:"source_base"`
-	TargetBase   int    `json:"target_base"`
-	SourceRepr   string `json:"source_repr"`
-	TargetRepr   string `json:"target_repr"`
-	Difficulty   struct {
-		Base  [2]int `json:"base"`
-		Value [2]int `json:"value"`
-	} `json:"difficulty"`
-}
-
 func prepareBaseConversion(c BaseConversionConfig) (generator, error) {
-	var m baseConversionMetadata
-	m.Difficulty.Base = [2]int{c.MinBase, c.MaxBase}
-	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
-	return func(r *python.Random) (item, error) {
-		m := m
-		m.DecimalValue = r.RandInt(c.MinValue, c.MaxValue)
-		m.SourceBase = r.RandInt(c.MinBase, c.MaxBase)
-		m.TargetBase = r.RandInt(c.MinBase, c.MaxBase)
-		for m.TargetBase == m.SourceBase {
-			m.TargetBase = r.RandInt(c.MinBase, c.MaxBase)
+	var difficulty object
+	difficulty.ints("base", c.MinBase, c.MaxBase)
+	difficulty.ints("value", c.MinValue, c.MaxValue)
+	return func(r *python.Random, m *object) (item, error) {
+		value := r.RandInt(c.MinValue, c.MaxValue)
+		source, target := r.RandInt(c.MinBase, c.MaxBase), r.RandInt(c.MinBase, c.MaxBase)
+		for target == source {
+			target = r.RandInt(c.MinBase, c.MaxBase)
 		}
-		m.SourceRepr = strconv.FormatInt(int64(m.DecimalValue), m.SourceBase)
-		m.TargetRepr = strconv.FormatInt(int64(m.DecimalValue), m.TargetBase)
+		given, wanted := strconv.FormatInt(int64(value), source), strconv.FormatInt(int64(value), target)
+		m.int("decimal_value", value)
+		m.int("source_base", source)
+		m.int("target_base", target)
+		m.string("source_repr", given)
+		m.string("target_repr", wanted)
+		m.object("difficulty", difficulty)
 		return item{
 			question: "Your task is to convert a number between two different bases.\n\n" +
 				"If the target base is > 10, use lowercase letters a-z for digits above 9.\n\n" +
-				"Now, convert the " + baseName(m.SourceBase) + " number " + m.SourceRepr + " to " + baseName(m.TargetBase) + "\n",
-			answer:   m.TargetRepr,
-			metadata: &m,
+				"Now, convert the " + baseName(source) + " number " + given + " to " + baseName(target) + "\n",
+			answer: wanted,
 		}, nil
 	}, nil
 }

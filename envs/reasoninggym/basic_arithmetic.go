@@ -56,47 +56,37 @@ func (c BasicArithmeticConfig) validate() error {
 	)
 }
 
-type basicArithmeticMetadata struct {
-	Expression string `json:"expression"`
-	NumTerms   int    `json:"num_terms"`
-	NumDigits  int    `json:"num_digits"`
-	Difficulty struct {
-		NumTerms  [2]int `json:"num_terms"`
-		NumDigits [2]int `json:"num_digits"`
-	} `json:"difficulty"`
-}
-
 func prepareBasicArithmetic(c BasicArithmeticConfig, common Common) (indexedGenerator, error) {
-	var m basicArithmeticMetadata
-	m.Difficulty.NumTerms = [2]int{c.MinTerms, c.MaxTerms}
-	m.Difficulty.NumDigits = [2]int{c.MinDigits, c.MaxDigits}
+	var difficulty object
+	difficulty.ints("num_terms", c.MinTerms, c.MaxTerms)
+	difficulty.ints("num_digits", c.MinDigits, c.MaxDigits)
 	correct := common.Mode == Corrected
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
-		m := m
-		var answer python.Int
-		for exact := false; !exact; {
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
+		for {
 			if err := ctx.Err(); err != nil { // few divisions come out even if there are many
 				return item{}, err
 			}
-			m.NumTerms = r.RandInt(c.MinTerms, c.MaxTerms)
-			m.NumDigits = r.RandInt(c.MinDigits, c.MaxDigits)
-			g := expressionGenerator{BasicArithmeticConfig: c, ctx: ctx, r: r, digits: m.NumDigits}
+			numTerms, numDigits := r.RandInt(c.MinTerms, c.MaxTerms), r.RandInt(c.MinDigits, c.MaxDigits)
+			g := expressionGenerator{BasicArithmeticConfig: c, ctx: ctx, r: r, digits: numDigits}
+			var expression string
+			var answer python.Int
+			exact := true
 			if c.AllowParentheses {
-				m.Expression, answer, exact = g.nested(m.NumTerms)
-				exact = exact || !correct
+				expression, answer, exact = g.nested(numTerms)
 			} else {
-				m.Expression, answer = g.chain(m.NumTerms, correct)
-				exact = true
+				expression, answer = g.chain(numTerms, correct)
 			}
 			if g.err != nil {
 				return item{}, g.err
 			}
+			if exact || !correct {
+				m.string("expression", expression)
+				m.int("num_terms", numTerms)
+				m.int("num_digits", numDigits)
+				m.object("difficulty", difficulty)
+				return item{c.question(r, expression), answer.String()}, nil
+			}
 		}
-		return item{
-			question: c.question(r, m.Expression),
-			answer:   answer.String(),
-			metadata: &m,
-		}, nil
 	}, nil
 }
 

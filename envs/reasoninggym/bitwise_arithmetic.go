@@ -29,23 +29,17 @@ func (c BitwiseArithmeticConfig) validate() error {
 	return between("difficulty", c.Difficulty, 1, 10)
 }
 
-type bitwiseArithmeticMetadata struct {
-	Problem    string `json:"problem"`
-	Difficulty struct {
-		Difficulty int `json:"difficulty"`
-	} `json:"difficulty"`
-}
-
 func prepareBitwiseArithmetic(c BitwiseArithmeticConfig) (generator, error) {
-	return func(r *python.Random) (item, error) {
-		var m bitwiseArithmeticMetadata
-		m.Difficulty.Difficulty = c.Difficulty
-		problem, value := bitwiseExpression(r, c.Difficulty, nil)
-		m.Problem = string(problem)
+	var difficulty object
+	difficulty.int("difficulty", c.Difficulty)
+	return func(r *python.Random, m *object) (item, error) {
+		text, value := bitwiseExpression(r, c.Difficulty, make([]byte, 0, 64))
+		problem := string(text)
+		m.string("problem", problem)
+		m.object("difficulty", difficulty)
 		return item{
-			question: "Please solve this problem. Assume there is arbitrary bit depth and that there are signed integers. If the answer is negative, reply as a negative value (ex., -0x3), not the two's-compliment form. Reply only with the final hexidecimal value.\n" + m.Problem,
+			question: "Please solve this problem. Assume there is arbitrary bit depth and that there are signed integers. If the answer is negative, reply as a negative value (ex., -0x3), not the two's-compliment form. Reply only with the final hexidecimal value.\n" + problem,
 			answer:   value.Hex(),
-			metadata: &m,
 		}, nil
 	}, nil
 }

@@ -43,17 +43,6 @@ func (c CaesarCipherConfig) validate() error {
 	)
 }
 
-type caesarCipherMetadata struct {
-	Rotation   int    `json:"rotation"`
-	CipherText string `json:"cipher_text"`
-	ClearText  string `json:"clear_text"`
-	NumWords   int    `json:"num_words"`
-	Difficulty struct {
-		Words    [2]int `json:"words"`
-		Rotation [2]int `json:"rotation"`
-	} `json:"difficulty"`
-}
-
 func prepareCaesarCipher(c CaesarCipherConfig) (generator, error) {
 	sentences, err := caesarSentences(c)
 	if err != nil {
@@ -62,18 +51,19 @@ func prepareCaesarCipher(c CaesarCipherConfig) (generator, error) {
 	if len(sentences) == 0 {
 		return nil, fmt.Errorf("with the delimiter %q, the text has no sentence of %d to %d words", c.Delimiter, c.MinWords, c.MaxWords)
 	}
-	return func(r *python.Random) (item, error) {
+	var difficulty object
+	difficulty.ints("words", c.MinWords, c.MaxWords)
+	difficulty.ints("rotation", c.MinRotation, c.MaxRotation)
+	return func(r *python.Random, m *object) (item, error) {
 		sentence := python.Choice(r, sentences)
-		m := caesarCipherMetadata{ClearText: sentence, NumWords: strings.Count(sentence, " ") + 1}
-		m.Rotation = r.RandInt(c.MinRotation, c.MaxRotation)
-		m.CipherText = rotate(sentence, m.Rotation)
-		m.Difficulty.Words = [2]int{c.MinWords, c.MaxWords}
-		m.Difficulty.Rotation = [2]int{c.MinRotation, c.MaxRotation}
-		return item{
-			question: "Decrypt this Caesar cipher text: " + m.CipherText + ". Provide only the decrypted text as your final answer.",
-			answer:   sentence,
-			metadata: m,
-		}, nil
+		rotation := r.RandInt(c.MinRotation, c.MaxRotation)
+		cipher := rotate(sentence, rotation)
+		m.int("rotation", rotation)
+		m.string("cipher_text", cipher)
+		m.string("clear_text", sentence)
+		m.int("num_words", strings.Count(sentence, " ")+1)
+		m.object("difficulty", difficulty)
+		return item{"Decrypt this Caesar cipher text: " + cipher + ". Provide only the decrypted text as your final answer.", sentence}, nil
 	}, nil
 }
 

@@ -42,26 +42,14 @@ func (c ChainSumConfig) validate() error {
 	)
 }
 
-type chainSumMetadata struct {
-	NumTerms   int    `json:"num_terms"`
-	NumDigits  int    `json:"num_digits"`
-	Expression string `json:"expression"`
-	Difficulty struct {
-		NumTerms  [2]int `json:"num_terms"`
-		NumDigits [2]int `json:"num_digits"`
-	} `json:"difficulty"`
-}
-
 func prepareChainSum(c ChainSumConfig) (generator, error) {
-	var m chainSumMetadata
-	m.Difficulty.NumTerms = [2]int{c.MinTerms, c.MaxTerms}
-	m.Difficulty.NumDigits = [2]int{c.MinDigits, c.MaxDigits}
-	return func(r *python.Random) (item, error) {
-		m := m
-		m.NumTerms = r.RandInt(c.MinTerms, c.MaxTerms)
-		m.NumDigits = r.RandInt(c.MinDigits, c.MaxDigits)
-		low, high := digitRange(m.NumDigits, c.AllowNegation)
-		terms := make([]python.Int, m.NumTerms)
+	var difficulty object
+	difficulty.ints("num_terms", c.MinTerms, c.MaxTerms)
+	difficulty.ints("num_digits", c.MinDigits, c.MaxDigits)
+	return func(r *python.Random, m *object) (item, error) {
+		numTerms, numDigits := r.RandInt(c.MinTerms, c.MaxTerms), r.RandInt(c.MinDigits, c.MaxDigits)
+		low, high := digitRange(numDigits, c.AllowNegation)
+		terms := make([]python.Int, numTerms)
 		for i := range terms {
 			terms[i] = r.RandIntOf(low, high)
 		}
@@ -76,12 +64,12 @@ func prepareChainSum(c ChainSumConfig) (generator, error) {
 				sum = sum.Sub(term)
 			}
 		}
-		m.Expression = string(text)
-		return item{
-			question: "State the final answer to the following arithmetic problem: " + m.Expression + " =",
-			answer:   sum.String(),
-			metadata: &m,
-		}, nil
+		expression := string(text)
+		m.int("num_terms", numTerms)
+		m.int("num_digits", numDigits)
+		m.string("expression", expression)
+		m.object("difficulty", difficulty)
+		return item{"State the final answer to the following arithmetic problem: " + expression + " =", sum.String()}, nil
 	}, nil
 }
 

@@ -1,7 +1,6 @@
 package reasoninggym
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/cmplx"
@@ -71,19 +70,18 @@ func (c ComplexArithmeticConfig) validate() error {
 }
 
 func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
-	difficulty := encodeConfig(struct {
-		MinReal           int      `json:"min_real"`
-		MaxReal           int      `json:"max_real"`
-		MinImag           int      `json:"min_imag"`
-		MaxImag           int      `json:"max_imag"`
-		OperationsWeights []Number `json:"operations_weights"`
-	}{c.MinReal, c.MaxReal, c.MinImag, c.MaxImag, c.OperationsWeights})
+	var difficulty object
+	difficulty.int("min_real", c.MinReal)
+	difficulty.int("max_real", c.MaxReal)
+	difficulty.int("min_imag", c.MinImag)
+	difficulty.int("max_imag", c.MaxImag)
+	difficulty.numbers("operations_weights", c.OperationsWeights)
 	odds := weights(c.OperationsWeights)
 	draw := func(r *python.Random) complex128 {
 		re := r.RandInt(c.MinReal, c.MaxReal)
 		return complex(float64(re), float64(r.RandInt(c.MinImag, c.MaxImag)))
 	}
-	return func(r *python.Random) (item, error) {
+	return func(r *python.Random, m *object) (item, error) {
 		operation := python.WeightedChoices(r, c.Operations, odds, 1)[0]
 		a, b := draw(r), draw(r)
 		var result complex128
@@ -102,18 +100,15 @@ func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
 			ask, sign, result = "Divide", "÷", a
 			a = complexProduct(a, b)
 		}
-		m := make([]byte, 0, 256)
-		m = appendComplex(append(m, `{"num1":[`...), a)
-		m = appendComplex(append(m, `],"num2":[`...), b)
-		m = append(append(m, `],"operation":"`...), operation...)
-		m = python.IntOf(real(result)).Append(append(m, `","result":[`...))
-		m = python.IntOf(imag(result)).Append(append(m, ','))
-		m = append(append(append(m, `],"difficulty":`...), difficulty...), '}')
-		return item{
-			question: ask + " the complex numbers: (" + formatComplex(a) + ") " + sign + " (" + formatComplex(b) + ")",
-			answer:   formatComplex(result),
-			metadata: json.RawMessage(m),
-		}, nil
+		m.complex("num1", a)
+		m.complex("num2", b)
+		m.string("operation", operation)
+		m.name("result")
+		m.data = python.IntOf(real(result)).Append(append(m.data, '['))
+		m.data = python.IntOf(imag(result)).Append(append(m.data, ','))
+		m.data = append(m.data, ']')
+		m.object("difficulty", difficulty)
+		return item{ask + " the complex numbers: (" + formatComplex(a) + ") " + sign + " (" + formatComplex(b) + ")", formatComplex(result)}, nil
 	}, nil
 }
 
@@ -123,8 +118,11 @@ func complexProduct(a, b complex128) complex128 {
 	return complex(re, float64(real(a)*imag(b))+float64(imag(a)*real(b)))
 }
 
-func appendComplex(b []byte, z complex128) []byte {
-	return python.AppendFloat(append(python.AppendFloat(b, real(z)), ','), imag(z))
+// complex is a field whose value is a list of both parts, as floats.
+func (o *object) complex(name string, z complex128) {
+	o.name(name)
+	o.data = python.AppendFloat(append(o.data, '['), real(z))
+	o.data = append(python.AppendFloat(append(o.data, ','), imag(z)), ']')
 }
 
 // formatComplex has two decimal places where a part is 0, and one where none is.

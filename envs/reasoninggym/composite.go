@@ -1,7 +1,6 @@
 package reasoninggym
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -141,8 +140,8 @@ func (c *Composite) Origin() envs.Origin {
 	return envs.Origin{Name: c.Name(), Config: c.settings()}
 }
 
-// item draws a part and makes its item of the same index.
-func (c *Composite) item(ctx context.Context, r *python.Random, index int) (item, error) {
+// item draws a part and makes its item of the same index, with that part's metadata.
+func (c *Composite) item(ctx context.Context, r *python.Random, index int, m *object) (item, error) {
 	c.mu.RLock()
 	odds := make([]float64, len(c.parts))
 	for i, p := range c.parts {
@@ -150,33 +149,17 @@ func (c *Composite) item(ctx context.Context, r *python.Random, index int) (item
 	}
 	part := python.WeightedChoices(r, c.parts, odds, 1)[0]
 	c.mu.RUnlock()
-	made, err := part.dataset.make(ctx, index)
+	w := part.dataset.draft()
+	defer part.dataset.drafts.Put(w)
+	made, err := part.dataset.make(ctx, index, w, m)
 	if err != nil {
 		return item{}, fmt.Errorf("%s: %w", part.dataset.name, err)
 	}
-	made.source = part.dataset.name
 	if part.version > 0 {
-		made.metadata = versionedMetadata{made.metadata, part.version, index}
+		m.int("version_id", part.version)
+		m.string("entry_id", strconv.Itoa(part.version)+"."+strconv.Itoa(index))
 	}
 	return made, nil
-}
-
-// versionedMetadata are a part's metadata with its version.
-type versionedMetadata struct {
-	own            any
-	version, index int
-}
-
-func (m versionedMetadata) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(m.own); err != nil {
-		return nil, err
-	}
-	b.Truncate(b.Len() - len("}\n"))
-	fmt.Fprintf(&b, `,"version_id":%d,"entry_id":"%d.%d"}`, m.version, m.version, m.index)
-	return b.Bytes(), nil
 }
 
 // scorePart scores by the part that the metadata name.

@@ -61,17 +61,6 @@ func (c CountdownConfig) validate() error {
 	)
 }
 
-type countdownMetadata struct {
-	Numbers    []int  `json:"numbers"`
-	Target     int    `json:"target"`
-	Expression string `json:"expression"`
-	Difficulty struct {
-		Numbers [2]int `json:"numbers"`
-		Target  [2]int `json:"target"`
-		Value   [2]int `json:"value"`
-	} `json:"difficulty"`
-}
-
 var countdownTemplates = []string{
 	"Using all the numbers {numbers}, create an expression that equals {target}.\nYou can only use each number once.",
 	"Find a way to make {target} using all of these numbers: {numbers}.\nEach number can only be used once.",
@@ -81,53 +70,53 @@ var countdownTemplates = []string{
 const countdownFormat = "\n\nFinal answer format instructions:\n1. Provide your solution as a arithmetic expression (no '=' sign).\n2. Do not include the target number in the expression.\n3. Use '*' for multiplication.\n4. Use '/' for division.\n5. Do not include any other text or formatting.\n"
 
 func prepareCountdown(c CountdownConfig) (generator, error) {
-	var m countdownMetadata
-	m.Difficulty.Numbers = [2]int{c.MinNumbers, c.MaxNumbers}
-	m.Difficulty.Target = [2]int{c.MinTarget, c.MaxTarget}
-	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
-	return func(r *python.Random) (item, error) {
-		m := m
-		m.Numbers = make([]int, r.RandInt(c.MinNumbers, c.MaxNumbers))
-		steps := make([]string, len(m.Numbers))
-		if !c.find(r, &m, steps) {
+	var difficulty object
+	difficulty.ints("numbers", c.MinNumbers, c.MaxNumbers)
+	difficulty.ints("target", c.MinTarget, c.MaxTarget)
+	difficulty.ints("value", c.MinValue, c.MaxValue)
+	return func(r *python.Random, m *object) (item, error) {
+		numbers := make([]int, r.RandInt(c.MinNumbers, c.MaxNumbers))
+		steps := make([]string, len(numbers))
+		target, ok := c.find(r, numbers, steps)
+		if !ok {
 			return item{}, python.Error{Type: "ValueError", Message: "Failed to generate valid expression after 100 attempts"}
 		}
-		m.Expression = newSymbolic(steps).String(m.Numbers)
+		expression := newSymbolic(steps).String(numbers)
 		if c.Shuffle {
-			python.Shuffle(r, m.Numbers)
+			python.Shuffle(r, numbers)
 		}
-		fill := strings.NewReplacer("{numbers}", joinInts(m.Numbers, ", "), "{target}", strconv.Itoa(m.Target))
-		return item{
-			question: fill.Replace(python.Choice(r, countdownTemplates)) + countdownFormat,
-			answer:   m.Expression,
-			metadata: &m,
-		}, nil
+		m.ints("numbers", numbers...)
+		m.int("target", target)
+		m.string("expression", expression)
+		m.object("difficulty", difficulty)
+		fill := strings.NewReplacer("{numbers}", joinInts(numbers, ", "), "{target}", strconv.Itoa(target))
+		return item{fill.Replace(python.Choice(r, countdownTemplates)) + countdownFormat, expression}, nil
 	}, nil
 }
 
 // find draws numbers and the operators before all but the first, until the value is a target.
-func (c CountdownConfig) find(r *python.Random, m *countdownMetadata, steps []string) bool {
-	rest := make([]int, len(m.Numbers))
+func (c CountdownConfig) find(r *python.Random, numbers []int, steps []string) (target int, ok bool) {
+	rest := make([]int, len(numbers))
 	low, high := python.NewInt(c.MinTarget), python.NewInt(c.MaxTarget)
 	for range 100 {
-		for i := range m.Numbers {
-			m.Numbers[i] = r.RandInt(c.MinValue, c.MaxValue)
+		for i := range numbers {
+			numbers[i] = r.RandInt(c.MinValue, c.MaxValue)
 		}
-		value := python.NewInt(m.Numbers[0])
-		for i := 1; i < len(m.Numbers); i++ {
+		value := python.NewInt(numbers[0])
+		for i := 1; i < len(numbers); i++ {
 			steps[i] = python.Choice(r, c.Operators)
 			if steps[i] == "/" {
 				// A later number is taken that divides the value. It is there twice then.
-				rest = append(rest[:0], m.Numbers[i:]...)
+				rest = append(rest[:0], numbers[i:]...)
 				python.Shuffle(r, rest)
 				at := slices.IndexFunc(rest, func(n int) bool { return value.Mod(python.NewInt(n)).Sign() == 0 })
 				if at >= 0 {
-					m.Numbers[i] = rest[at]
+					numbers[i] = rest[at]
 				} else {
 					steps[i] = "-"
 				}
 			}
-			switch n := python.NewInt(m.Numbers[i]); steps[i] {
+			switch n := python.NewInt(numbers[i]); steps[i] {
 			case "+":
 				value = value.Add(n)
 			case "-":
@@ -139,12 +128,11 @@ func (c CountdownConfig) find(r *python.Random, m *countdownMetadata, steps []st
 			}
 		}
 		if value.Cmp(low) >= 0 && value.Cmp(high) <= 0 {
-			target, _ := value.Int64()
-			m.Target = int(target)
-			return true
+			reached, _ := value.Int64()
+			return int(reached), true
 		}
 	}
-	return false
+	return 0, false
 }
 
 // symbolic is an expression in symbols x_0, x_1, …, each there once, as sympy keeps it: sums of products of sums.

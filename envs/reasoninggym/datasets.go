@@ -82,20 +82,15 @@ type definition[C Settings] struct {
 	curriculum []Attribute
 }
 
-// generator makes an item from a Random that is seeded with seed + index. Where upstream raises, it panics with a
-// python.Error or returns one.
-type generator func(r *python.Random) (item, error)
+// generator makes an item from a Random that is seeded with seed + index, and appends its metadata to those that all items have, in
+// upstream's order. Where upstream raises, it panics with a python.Error or returns one.
+type generator func(r *python.Random, m *object) (item, error)
 
 // indexedGenerator is a generator that is also told the index.
-type indexedGenerator func(ctx context.Context, r *python.Random, index int) (item, error)
+type indexedGenerator func(ctx context.Context, r *python.Random, index int, m *object) (item, error)
 
-// item is upstream's item. Its metadata is a struct of what upstream has beside source_dataset and source_index, in upstream's
-// order. Where upstream's answer is None, it is "" and the metadata hold what a scorer needs.
-type item struct {
-	question, answer string
-	metadata         any    // or the JSON object, as json.RawMessage, where encoding/json takes most of the time
-	source           string // the dataset that the metadata name, if it is not the item's own
-}
+// item is upstream's item without its metadata. Where upstream's answer is None, it is "" and the metadata hold what a scorer needs.
+type item struct{ question, answer string }
 
 func (d definition[C]) common() Common {
 	c := Common{Seed: 42, Size: 500, Mode: Upstream}
@@ -161,7 +156,7 @@ func (d definition[C]) generator(own C, common Common) (indexedGenerator, error)
 		return d.prepareAt(own, common)
 	}
 	generate, err := prepare(own)
-	return func(_ context.Context, r *python.Random, _ int) (item, error) { return generate(r) }, err
+	return func(_ context.Context, r *python.Random, _ int, m *object) (item, error) { return generate(r, m) }, err
 }
 
 func (d definition[C]) scorer(mode Mode) scorer {

@@ -1,8 +1,6 @@
 package reasoninggym
 
 import (
-	"strings"
-
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/internal/python"
 )
@@ -44,48 +42,33 @@ func (c DecimalChainSumConfig) validate() error {
 	)
 }
 
-type decimalChainSumMetadata struct {
-	NumTerms   int    `json:"num_terms"`
-	NumDigits  int    `json:"num_digits"`
-	Expression string `json:"expression"`
-	Difficulty struct {
-		NumTerms      [2]int `json:"num_terms"`
-		NumDigits     [2]int `json:"num_digits"`
-		DecimalPlaces [2]int `json:"decimal_places"`
-	} `json:"difficulty"`
-}
-
 func prepareDecimalChainSum(c DecimalChainSumConfig) (generator, error) {
-	var m decimalChainSumMetadata
-	m.Difficulty.NumTerms = [2]int{c.MinTerms, c.MaxTerms}
-	m.Difficulty.NumDigits = [2]int{c.MinDigits, c.MaxDigits}
-	m.Difficulty.DecimalPlaces = [2]int{c.MinDecimalPlaces, c.MaxDecimalPlaces}
-	return func(r *python.Random) (item, error) {
-		m := m
-		m.NumTerms = r.RandInt(c.MinTerms, c.MaxTerms)
-		m.NumDigits = r.RandInt(c.MinDigits, c.MaxDigits)
-		terms, places := c.terms(r, m.NumTerms, m.NumDigits)
-		var expression strings.Builder
-		sum := terms[0]
-		expression.WriteString(sum.Fixed(places[0]))
-		most := places[0]
+	var difficulty object
+	difficulty.ints("num_terms", c.MinTerms, c.MaxTerms)
+	difficulty.ints("num_digits", c.MinDigits, c.MaxDigits)
+	difficulty.ints("decimal_places", c.MinDecimalPlaces, c.MaxDecimalPlaces)
+	return func(r *python.Random, m *object) (item, error) {
+		numTerms, numDigits := r.RandInt(c.MinTerms, c.MaxTerms), r.RandInt(c.MinDigits, c.MaxDigits)
+		terms, places := c.terms(r, numTerms, numDigits)
+		sum, most := terms[0], places[0]
+		text := sum.AppendFixed(make([]byte, 0, 128), places[0])
 		for i, term := range terms[1:] {
 			if python.Choice(r, plusMinus) == '+' {
-				expression.WriteString(" + ")
+				text = append(text, " + "...)
 				sum = python.DefaultContext.Add(sum, term)
 			} else {
-				expression.WriteString(" - ")
+				text = append(text, " - "...)
 				sum = python.DefaultContext.Sub(sum, term)
 			}
-			expression.WriteString(term.Fixed(places[i+1]))
+			text = term.AppendFixed(text, places[i+1])
 			most = max(most, places[i+1])
 		}
-		m.Expression = expression.String()
-		return item{
-			question: "State the final answer to the following arithmetic problem: " + m.Expression + " =",
-			answer:   withPlaces(sum, most).String(),
-			metadata: &m,
-		}, nil
+		expression := string(text)
+		m.int("num_terms", numTerms)
+		m.int("num_digits", numDigits)
+		m.string("expression", expression)
+		m.object("difficulty", difficulty)
+		return item{"State the final answer to the following arithmetic problem: " + expression + " =", withPlaces(sum, most).String()}, nil
 	}, nil
 }
 

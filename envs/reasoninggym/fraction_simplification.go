@@ -51,37 +51,26 @@ func (c FractionSimplificationConfig) validate() error {
 	)
 }
 
-type fractionSimplificationMetadata struct {
-	Numerator             int    `json:"numerator"`
-	Denominator           int    `json:"denominator"`
-	SimplifiedNumerator   int    `json:"simplified_numerator"`
-	SimplifiedDenominator int    `json:"simplified_denominator"`
-	ReductionFactor       int    `json:"reduction_factor"`
-	Style                 string `json:"style"`
-	Factor                int    `json:"factor"`
-	Difficulty            struct {
-		Value  [2]int `json:"value"`
-		Factor [2]int `json:"factor"`
-	} `json:"difficulty"`
-}
-
 func prepareFractionSimplification(c FractionSimplificationConfig) (generator, error) {
-	var m fractionSimplificationMetadata
-	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
-	m.Difficulty.Factor = [2]int{c.MinFactor, c.MaxFactor}
-	return func(r *python.Random) (item, error) {
-		m := m
+	var difficulty object
+	difficulty.ints("value", c.MinValue, c.MaxValue)
+	difficulty.ints("factor", c.MinFactor, c.MaxFactor)
+	return func(r *python.Random, m *object) (item, error) {
 		n, d := c.reduced(r)
-		m.Factor = r.RandInt(c.MinFactor, c.MaxFactor)
-		m.SimplifiedNumerator, m.SimplifiedDenominator = n, d
-		m.Numerator, m.Denominator = n*m.Factor, d*m.Factor
-		m.ReductionFactor = m.Factor
-		m.Style = c.Styles[r.RandInt(0, len(c.Styles)-1)]
+		factor := r.RandInt(c.MinFactor, c.MaxFactor)
+		style := c.Styles[r.RandInt(0, len(c.Styles)-1)]
+		m.int("numerator", n*factor)
+		m.int("denominator", d*factor)
+		m.int("simplified_numerator", n)
+		m.int("simplified_denominator", d)
+		m.int("reduction_factor", factor)
+		m.string("style", style)
+		m.int("factor", factor)
+		m.object("difficulty", difficulty)
 		return item{
-			question: "Simplify the fraction " + formatFraction(m.Numerator, m.Denominator, m.Style) +
+			question: "Simplify the fraction " + formatFraction(n*factor, d*factor, style) +
 				" to its lowest terms. Give only the simplified fraction as your final answer.",
-			answer:   formatFraction(n, d, m.Style),
-			metadata: &m,
+			answer: formatFraction(n, d, style),
 		}, nil
 	}, nil
 }

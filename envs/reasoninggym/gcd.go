@@ -42,37 +42,30 @@ func validateNumbers(minNumbers, maxNumbers, minValue, maxValue int) error {
 	)
 }
 
-type gcdMetadata struct {
-	Numbers    []int `json:"numbers"`
-	Result     int   `json:"result"`
-	NumTerms   int   `json:"num_terms"`
-	Difficulty struct {
-		NumTerms [2]int `json:"num_terms"`
-		Value    [2]int `json:"value"`
-	} `json:"difficulty"`
-}
-
 func prepareGCD(c GCDConfig) (generator, error) {
-	var m gcdMetadata
-	m.Difficulty.NumTerms = [2]int{c.MinNumbers, c.MaxNumbers}
-	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
-	return func(r *python.Random) (item, error) {
-		m := m
+	var difficulty object
+	difficulty.ints("num_terms", c.MinNumbers, c.MaxNumbers)
+	difficulty.ints("value", c.MinValue, c.MaxValue)
+	return func(r *python.Random, m *object) (item, error) {
+		var numbers []int
+		result := 0
 		for range 3 { // upstream prefers numbers that have a common divisor
-			m.Numbers = drawNumbers(r, c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
-			m.Result = 0
-			for _, n := range m.Numbers {
-				m.Result = commonDivisor(m.Result, n)
+			numbers = drawNumbers(r, c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
+			result = 0
+			for _, n := range numbers {
+				result = commonDivisor(result, n)
 			}
-			if m.Result > 1 {
+			if result > 1 {
 				break
 			}
 		}
-		m.NumTerms = len(m.Numbers)
+		m.ints("numbers", numbers...)
+		m.int("result", result)
+		m.int("num_terms", len(numbers))
+		m.object("difficulty", difficulty)
 		return item{
-			question: "Find the Greatest Common Divisor (GCD) of these numbers: " + joinInts(m.Numbers, ", ") + ". Give only the GCD as your final answer.",
-			answer:   strconv.Itoa(m.Result),
-			metadata: &m,
+			question: "Find the Greatest Common Divisor (GCD) of these numbers: " + joinInts(numbers, ", ") + ". Give only the GCD as your final answer.",
+			answer:   strconv.Itoa(result),
 		}, nil
 	}, nil
 }

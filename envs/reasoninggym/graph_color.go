@@ -56,16 +56,6 @@ func (c GraphColorConfig) validate() error {
 	return nil
 }
 
-type graphColorMetadata struct {
-	PossibleAnswer coloring        `json:"possible_answer"`
-	Puzzle         graphColoringOf `json:"puzzle"`
-	NumVertices    int             `json:"num_vertices"`
-	Difficulty     struct {
-		NumVertices [2]int `json:"num_vertices"`
-		NumColors   int    `json:"num_colors"`
-	} `json:"difficulty"`
-}
-
 // graphColoringOf is upstream's puzzle.
 type graphColoringOf struct {
 	Vertices     []int    `json:"vertices"`
@@ -74,51 +64,63 @@ type graphColoringOf struct {
 	ColorOptions []int    `json:"color_options"`
 }
 
-// coloring has the colors of the vertices, in order.
-type coloring []int
-
-// MarshalJSON writes {"0":1,"1":2}.
-func (c coloring) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for vertex, color := range c {
-		if vertex > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(append(b, '"'), int64(vertex), 10)
-		b = strconv.AppendInt(append(b, '"', ':'), int64(color), 10)
-	}
-	return append(b, '}'), nil
-}
-
 func prepareGraphColor(c GraphColorConfig, _ Common) (indexedGenerator, error) {
+	var difficulty object
+	difficulty.ints("num_vertices", c.MinNumVertices, c.MaxNumVertices)
+	difficulty.int("num_colors", c.NumColors)
 	options := make([]int, c.NumColors)
 	for i := range options {
 		options[i] = i + 1
 	}
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
-		m := graphColorMetadata{NumVertices: r.RandInt(c.MinNumVertices, c.MaxNumVertices)}
-		m.Puzzle.NumColors, m.Puzzle.ColorOptions = c.NumColors, options
-		m.Puzzle.Edges = [][2]int{}
-		var vertices int
-		for m.PossibleAnswer == nil {
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
+		puzzle := graphColoringOf{NumColors: c.NumColors, ColorOptions: options}
+		vertices := r.RandInt(c.MinNumVertices, c.MaxNumVertices)
+		next := vertices // upstream's name for it is num_vertices, too
+		var colors []int
+		for colors == nil {
 			if err := ctx.Err(); err != nil {
 				return item{}, err
 			}
-			vertices = m.NumVertices
-			m.Puzzle.Edges = drawEdges(r, vertices, c.EdgeProbability, m.Puzzle.Edges[:0])
-			m.PossibleAnswer = colorGreedily(vertices, m.Puzzle.Edges, c.NumColors)
-			if len(m.PossibleAnswer) == 0 { // also if there is no vertex, and then the metadata have another number
-				m.NumVertices = r.RandInt(c.MinNumVertices, c.MaxNumVertices)
+			vertices = next
+			puzzle.Edges = drawEdges(r, vertices, c.EdgeProbability, puzzle.Edges[:0])
+			colors = colorGreedily(vertices, puzzle.Edges, c.NumColors)
+			if len(colors) == 0 { // also if there is no vertex, and then the metadata have another number
+				next = r.RandInt(c.MinNumVertices, c.MaxNumVertices)
 			}
 		}
-		m.Puzzle.Vertices = make([]int, vertices)
-		for i := range m.Puzzle.Vertices {
-			m.Puzzle.Vertices[i] = i
+		puzzle.Vertices = make([]int, vertices)
+		for i := range puzzle.Vertices {
+			puzzle.Vertices[i] = i
 		}
-		m.Difficulty.NumVertices = [2]int{c.MinNumVertices, c.MaxNumVertices}
-		m.Difficulty.NumColors = c.NumColors
-		return item{question: m.Puzzle.question(), metadata: &m}, nil
+		m.name("possible_answer")
+		m.data = appendColoring(m.data, colors)
+		m.name("puzzle")
+		m.data = puzzle.appendJSON(m.data)
+		m.int("num_vertices", next)
+		m.object("difficulty", difficulty)
+		return item{question: puzzle.question()}, nil
 	}, nil
+}
+
+// appendColoring appends the colors of the vertices: {"0":1,"1":2}.
+func appendColoring(b []byte, colors []int) []byte {
+	b = append(b, '{')
+	for vertex, color := range colors {
+		if vertex > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendInt(append(b, '"'), vertex), '"', ':')
+		b = appendInt(b, color)
+	}
+	return append(b, '}')
+}
+
+func (p *graphColoringOf) appendJSON(b []byte) []byte {
+	b = appendJSONList(append(b, `{"vertices":`...), p.Vertices, appendInt)
+	b = appendJSONList(append(b, `,"edges":`...), p.Edges, func(b []byte, edge [2]int) []byte { return appendJSONList(b, edge[:], appendInt) })
+	b = appendInt(append(b, `,"num_colors":`...), p.NumColors)
+	b = appendJSONList(append(b, `,"color_options":`...), p.ColorOptions, appendInt)
+	return append(b, '}')
 }
 
 func drawEdges(r *python.Random, vertices int, probability float64, edges [][2]int) [][2]int {
@@ -134,8 +136,8 @@ func drawEdges(r *python.Random, vertices int, probability float64, edges [][2]i
 
 // colorGreedily gives each vertex the first color that no neighbour before it has. It returns nil if the colors do not suffice.
 // The edges are in order of their first vertex.
-func colorGreedily(vertices int, edges [][2]int, colors int) coloring {
-	c := make(coloring, vertices)
+func colorGreedily(vertices int, edges [][2]int, colors int) []int {
+	c := make([]int, vertices)
 	taken := make([]bool, vertices*colors) // by a neighbour, for each vertex and color
 	for v := range c {
 		free := slices.Index(taken[v*colors:(v+1)*colors], false)

@@ -44,9 +44,8 @@ func (g letterGrid) appendSpaced(b []byte, r int) []byte {
 	return b
 }
 
-// MarshalJSON writes [["a","b"],["c","d"]].
-func (g letterGrid) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 4*len(g.cells)+3*g.rows())
+// appendJSON appends [["a","b"],["c","d"]].
+func (g letterGrid) appendJSON(b []byte) []byte {
 	separator := byte('[')
 	for r := range g.rows() {
 		b = append(b, separator)
@@ -57,7 +56,12 @@ func (g letterGrid) MarshalJSON() ([]byte, error) {
 		}
 		b = append(b, ']')
 	}
-	return append(b, ']'), nil
+	return append(b, ']')
+}
+
+func (o *object) grid(name string, g letterGrid) {
+	o.name(name)
+	o.data = g.appendJSON(o.data)
 }
 
 // readLetterGrid reads a field of a task's metadata that letterGrid has written.

@@ -33,26 +33,22 @@ func (c IsomorphicStringsConfig) validate() error {
 	)
 }
 
-type isomorphicStringsMetadata struct {
-	Words        [2]string `json:"words"`
-	Solution     bool      `json:"solution"`
-	Solvable     bool      `json:"solvable"`
-	StringLength int       `json:"string_length"`
-	Difficulty   struct {
-		StringLength [2]int `json:"string_length"`
-	} `json:"difficulty"`
-}
-
 func prepareIsomorphicStrings(c IsomorphicStringsConfig) (generator, error) {
+	var difficulty object
+	difficulty.ints("string_length", c.MinStringLength, c.MaxStringLength)
 	letters := newLetters()
-	return func(r *python.Random) (item, error) {
-		m := isomorphicStringsMetadata{StringLength: r.RandInt(c.MinStringLength, c.MaxStringLength)}
-		m.Solvable = r.Float64() < c.PSolvable
-		m.Words[0], m.Words[1] = letters.pair(r, m.StringLength, m.Solvable)
-		m.Solution = isomorphic(m.Words[0], m.Words[1])
-		m.Difficulty.StringLength = [2]int{c.MinStringLength, c.MaxStringLength}
+	return func(r *python.Random, m *object) (item, error) {
+		length := r.RandInt(c.MinStringLength, c.MaxStringLength)
+		solvable := r.Float64() < c.PSolvable
+		first, second := letters.pair(r, length, solvable)
+		solution := isomorphic(first, second)
+		m.strings("words", []string{first, second})
+		m.bool("solution", solution)
+		m.bool("solvable", solvable)
+		m.int("string_length", length)
+		m.object("difficulty", difficulty)
 		answer := "False"
-		if m.Solution {
+		if solution {
 			answer = "True"
 		}
 		return item{
@@ -60,9 +56,8 @@ func prepareIsomorphicStrings(c IsomorphicStringsConfig) (generator, error) {
 				"All occurrences of a character must be replaced with another character while preserving the order of characters.\n\n" +
 				"No two characters may map to the same character, but a character may map to itself.\n\n" +
 				"Return True if the following two strings are isomorphic, or False otherwise:\n" +
-				m.Words[0] + " " + m.Words[1] + "\n",
-			answer:   answer,
-			metadata: m,
+				first + " " + second + "\n",
+			answer: answer,
 		}, nil
 	}, nil
 }

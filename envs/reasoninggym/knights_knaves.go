@@ -57,25 +57,25 @@ func (c KnightsKnavesConfig) validate() error {
 	return err
 }
 
-type knightsKnavesMetadata struct {
-	Statements knightStatements `json:"statements"`
-	Solution   []bool           `json:"solution"`
-	Names      []string         `json:"names"`
-	Terms      knightTerms      `json:"knight_knave_terms"`
-	Difficulty struct {
-		NPeople         int `json:"n_people"`
-		DepthConstraint int `json:"depth_constraint"`
-		WidthConstraint int `json:"width_constraint"`
-	} `json:"difficulty"`
+// knightsPuzzle is what a question is about.
+type knightsPuzzle struct {
+	statements knightStatements
+	solution   []bool // who is a knight
+	names      []string
+	terms      *knightTerms
 }
 
-type knightTerms struct {
-	Knight        string `json:"knight"`
-	Knave         string `json:"knave"`
-	AKnight       string `json:"a_knight"`
-	AKnave        string `json:"a_knave"`
-	CapitalKnight string `json:"Knight"`
-	CapitalKnave  string `json:"Knave"`
+// knightTerms are words for those who tell the truth and those who lie.
+type knightTerms struct{ knight, knave, aKnight, aKnave, capitalKnight, capitalKnave string }
+
+func (t *knightTerms) object() (o object) {
+	o.string("knight", t.knight)
+	o.string("knave", t.knave)
+	o.string("a_knight", t.aKnight)
+	o.string("a_knave", t.aKnave)
+	o.string("Knight", t.capitalKnight)
+	o.string("Knave", t.capitalKnave)
+	return o
 }
 
 var knightPairs = []knightTerms{
@@ -115,12 +115,14 @@ var sayings = []string{
 }
 
 func prepareKnightsKnaves(c KnightsKnavesConfig, _ Common) (indexedGenerator, error) {
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
-		var m knightsKnavesMetadata
-		m.Difficulty.NPeople, m.Difficulty.DepthConstraint, m.Difficulty.WidthConstraint = c.NPeople, c.DepthConstraint, c.WidthConstraint
-		m.Statements.people = c.NPeople
+	var difficulty object
+	difficulty.int("n_people", c.NPeople)
+	difficulty.int("depth_constraint", c.DepthConstraint)
+	difficulty.int("width_constraint", c.WidthConstraint)
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
+		p := knightsPuzzle{statements: knightStatements{people: c.NPeople}}
 		sampler := knightSampler{python.NewGenerator(python.NewInt(r.RandInt(0, 1<<32))), c, nil}
-		for try := 0; m.Solution == nil; try++ {
+		for try := 0; p.solution == nil; try++ {
 			if err := ctx.Err(); err != nil {
 				return item{}, err
 			}
@@ -131,29 +133,36 @@ func prepareKnightsKnaves(c KnightsKnavesConfig, _ Common) (indexedGenerator, er
 			for person := range c.NPeople {
 				sampler.draw(person, c.DepthConstraint)
 			}
-			m.Statements.code = sampler.code
-			m.Solution = m.Statements.solve(ctx)
+			p.statements.code = sampler.code
+			p.solution = p.statements.solve(ctx)
 		}
 		g := python.NewGenerator(python.NewInt(r.RandInt(0, 1<<32)))
 		for _, i := range g.ChoiceNoReplace(len(knightNames), c.NPeople) {
-			m.Names = append(m.Names, knightNames[i])
+			p.names = append(p.names, knightNames[i])
 		}
-		m.Terms = knightPairs[g.Choice(len(knightPairs))]
-		return item{question: m.question(g), answer: m.answer(), metadata: &m}, nil
+		p.terms = &knightPairs[g.Choice(len(knightPairs))]
+		m.name("statements")
+		m.data = p.statements.appendJSON(m.data)
+		m.name("solution")
+		m.data = appendJSONList(m.data, p.solution, strconv.AppendBool)
+		m.strings("names", p.names)
+		m.object("knight_knave_terms", p.terms.object())
+		m.object("difficulty", difficulty)
+		return item{p.question(g), p.answer()}, nil
 	}, nil
 }
 
 // question draws how the statements are introduced.
-func (m *knightsKnavesMetadata) question(g *python.Generator) string {
-	t := &m.Terms
-	people := len(m.Names)
+func (p *knightsPuzzle) question(g *python.Generator) string {
+	t := p.terms
+	people := len(p.names)
 	b := make([]byte, 0, 1024)
 	b = fmt.Appendf(b, "A very special island is inhabited only by %ss and %ss. %ss always tell the truth, and %ss always lie. You meet %d inhabitants: ",
-		t.Knight, t.Knave, t.CapitalKnight, t.Knave, people)
-	b = appendNames(b, m.Names, func(b []byte, _ int) []byte { return b })
+		t.knight, t.knave, t.capitalKnight, t.knave, people)
+	b = appendNames(b, p.names, func(b []byte, _ int) []byte { return b })
 	b = append(b, '.')
-	text := knightText{knightStatements: m.Statements, names: m.Names, terms: t}
-	for _, name := range m.Names {
+	text := knightText{knightStatements: p.statements, names: p.names, terms: t}
+	for _, name := range p.names {
 		b = append(b, ' ')
 		for _, c := range []byte(sayings[g.Choice(len(sayings))]) {
 			switch c {
@@ -166,19 +175,19 @@ func (m *knightsKnavesMetadata) question(g *python.Generator) string {
 			}
 		}
 	}
-	b = append(b, " So who is "+t.AKnight+" and who is "+t.AKnave+`? (Format your answer like: "`...)
-	b = appendNames(b, m.Names, func(b []byte, _ int) []byte {
-		return append(b, " is a "+t.Knight+"/"+t.Knave...)
+	b = append(b, " So who is "+t.aKnight+" and who is "+t.aKnave+`? (Format your answer like: "`...)
+	b = appendNames(b, p.names, func(b []byte, _ int) []byte {
+		return append(b, " is a "+t.knight+"/"+t.knave...)
 	})
 	return string(append(b, `")`...))
 }
 
-func (m *knightsKnavesMetadata) answer() string {
-	return string(append(appendNames(nil, m.Names, func(b []byte, i int) []byte {
-		if m.Solution[i] {
-			return append(b, " is "+m.Terms.AKnight...)
+func (p *knightsPuzzle) answer() string {
+	return string(append(appendNames(nil, p.names, func(b []byte, i int) []byte {
+		if p.solution[i] {
+			return append(b, " is "+p.terms.aKnight...)
 		}
-		return append(b, " is "+m.Terms.AKnave...)
+		return append(b, " is "+p.terms.aKnave...)
 	}), '.'))
 }
 
@@ -344,26 +353,27 @@ func (s *knightStatements) values(block int) uint64 {
 	return first
 }
 
-// MarshalJSON writes upstream's nested tuples: ["or", ["lying", 1], ["telling-truth", 0]].
-func (s knightStatements) MarshalJSON() ([]byte, error) {
-	b := []byte{'['}
+// appendJSON appends upstream's nested tuples: [["or",["lying",1],["telling-truth",0]]].
+func (s knightStatements) appendJSON(b []byte) []byte {
+	b = append(b, '[')
 	for i := range s.people {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = s.appendJSON(b)
+		b = s.appendNext(b)
 	}
-	return append(b, ']'), nil
+	return append(b, ']')
 }
 
-func (s *knightStatements) appendJSON(b []byte) []byte {
+// appendNext takes a statement.
+func (s *knightStatements) appendNext(b []byte) []byte {
 	kind, n := s.next()
 	b = append(append(append(b, `["`...), knightWords[kind]...), '"')
 	if kind == sayKnight || kind == sayKnave {
-		return append(strconv.AppendInt(append(b, ','), int64(n), 10), ']')
+		return append(appendInt(append(b, ','), n), ']')
 	}
 	for range n {
-		b = s.appendJSON(append(b, ','))
+		b = s.appendNext(append(b, ','))
 	}
 	return append(b, ']')
 }
@@ -380,17 +390,17 @@ func (t *knightText) append(b []byte) []byte {
 	kind, n := t.next()
 	switch kind {
 	case sayKnight:
-		return append(b, t.names[n]+" is "+t.terms.AKnight...)
+		return append(b, t.names[n]+" is "+t.terms.aKnight...)
 	case sayKnave:
-		return append(b, t.names[n]+" is "+t.terms.AKnave...)
+		return append(b, t.names[n]+" is "+t.terms.aKnave...)
 	case sayNot:
 		switch t.code[0] {
 		case sayKnight, sayKnave: // is the other one
 			kind, n = t.next()
 			if kind == sayKnight {
-				return append(b, t.names[n]+" is "+t.terms.AKnave...)
+				return append(b, t.names[n]+" is "+t.terms.aKnave...)
 			}
-			return append(b, t.names[n]+" is "+t.terms.AKnight...)
+			return append(b, t.names[n]+" is "+t.terms.aKnight...)
 		}
 		return t.appendPart(append(b, "it is not the case that "...))
 	}
@@ -424,7 +434,7 @@ type knightRole struct{ name, role string }
 var isRole = func() map[string]bool {
 	roles := map[string]bool{}
 	for _, pair := range knightPairs {
-		roles[pair.Knight], roles[pair.Knave] = true, true
+		roles[pair.knight], roles[pair.knave] = true, true
 	}
 	return roles
 }()

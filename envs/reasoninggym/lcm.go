@@ -29,37 +29,28 @@ func (c LCMConfig) validate() error {
 	return validateNumbers(c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
 }
 
-type lcmMetadata struct {
-	Numbers    []int      `json:"numbers"`
-	Result     python.Int `json:"result"`
-	Difficulty struct {
-		Numbers [2]int `json:"numbers"`
-		Value   [2]int `json:"value"`
-	} `json:"difficulty"`
-}
-
 func prepareLCM(c LCMConfig) (generator, error) {
-	var m lcmMetadata
-	m.Difficulty.Numbers = [2]int{c.MinNumbers, c.MaxNumbers}
-	m.Difficulty.Value = [2]int{c.MinValue, c.MaxValue}
-	return func(r *python.Random) (item, error) {
-		m := m
+	var difficulty object
+	difficulty.ints("numbers", c.MinNumbers, c.MaxNumbers)
+	difficulty.ints("value", c.MinValue, c.MaxValue)
+	return func(r *python.Random, m *object) (item, error) {
+		var numbers []int
+		var result python.Int
 		for range 3 { // upstream prefers numbers that have a common divisor
-			m.Numbers = drawNumbers(r, c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
+			numbers = drawNumbers(r, c.MinNumbers, c.MaxNumbers, c.MinValue, c.MaxValue)
 			product := python.NewInt(1)
-			m.Result = product
-			for _, n := range m.Numbers {
+			result = product
+			for _, n := range numbers {
 				product = product.Mul(python.NewInt(n))
-				m.Result = m.Result.LCM(python.NewInt(n))
+				result = result.LCM(python.NewInt(n))
 			}
-			if m.Result.Cmp(product) < 0 {
+			if result.Cmp(product) < 0 {
 				break
 			}
 		}
-		return item{
-			question: "Find the Least Common Multiple (LCM) of these numbers: " + joinInts(m.Numbers, ", "),
-			answer:   m.Result.String(),
-			metadata: &m,
-		}, nil
+		m.ints("numbers", numbers...)
+		m.bigInt("result", result)
+		m.object("difficulty", difficulty)
+		return item{"Find the Least Common Multiple (LCM) of these numbers: " + joinInts(numbers, ", "), result.String()}, nil
 	}, nil
 }

@@ -1,7 +1,6 @@
 package reasoninggym
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/grouper-rl/grouper/internal/python"
@@ -55,64 +54,34 @@ var animals = []animal{
 	{"woodlouse", 14},
 }
 
-type legCountingMetadata struct {
-	Animals    herd `json:"animals"`
-	NumAnimals int  `json:"num_animals"`
-	TotalLegs  int  `json:"total_legs"`
-	Difficulty struct {
-		NumAnimals   [2]int `json:"num_animals"`
-		NumInstances [2]int `json:"num_instances"`
-	} `json:"difficulty"`
-}
-
-// herd is how many animals there are of each kind, an object in JSON whose order is that of the question.
-type herd []struct {
-	name  string
-	count int
-}
-
-// MarshalJSON writes {"name": count, …}.
-func (h herd) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, a := range h {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendQuote(b, a.name) // the names need no escapes
-		b = strconv.AppendInt(append(b, ':'), int64(a.count), 10)
-	}
-	return append(b, '}'), nil
-}
-
 func prepareLegCounting(c LegCountingConfig) (generator, error) {
-	var m legCountingMetadata
-	m.Difficulty.NumAnimals = [2]int{c.MinAnimals, c.MaxAnimals}
-	m.Difficulty.NumInstances = [2]int{c.MinInstances, c.MaxInstances}
-	return func(r *python.Random) (item, error) {
-		m := m
-		m.NumAnimals = r.RandInt(c.MinAnimals, c.MaxAnimals)
-		m.Animals = make(herd, m.NumAnimals)
-		var question bytes.Buffer
-		question.WriteString("Your task is to count how many legs there are in total when given a list of animals.\n\nNow, how many legs are there in total if you have ")
-		for i, a := range python.Sample(r, animals, m.NumAnimals) {
+	var difficulty object
+	difficulty.ints("num_animals", c.MinAnimals, c.MaxAnimals)
+	difficulty.ints("num_instances", c.MinInstances, c.MaxInstances)
+	return func(r *python.Random, m *object) (item, error) {
+		chosen := python.Sample(r, animals, r.RandInt(c.MinAnimals, c.MaxAnimals))
+		legs := 0
+		var counts object
+		counts.data = make([]byte, 0, 256)
+		question := make([]byte, 0, 512)
+		question = append(question, "Your task is to count how many legs there are in total when given a list of animals.\n\nNow, how many legs are there in total if you have "...)
+		for i, a := range chosen {
 			count := r.RandInt(c.MinInstances, c.MaxInstances)
-			m.Animals[i].name, m.Animals[i].count = a.name, count
-			m.TotalLegs += count * a.legs
+			counts.int(a.name, count)
+			legs += count * a.legs
 			if i > 0 {
-				question.WriteString(", ")
+				question = append(question, ", "...)
 			}
-			question.Write(strconv.AppendInt(question.AvailableBuffer(), int64(count), 10))
-			question.WriteByte(' ')
-			question.WriteString(a.name)
+			question = append(append(appendInt(question, count), ' '), a.name...)
 			if count > 1 {
-				question.WriteByte('s')
+				question = append(question, 's')
 			}
 		}
-		question.WriteString("?\n")
-		return item{
-			question: question.String(),
-			answer:   strconv.Itoa(m.TotalLegs),
-			metadata: &m,
-		}, nil
+		question = append(question, "?\n"...)
+		m.object("animals", counts)
+		m.int("num_animals", len(chosen))
+		m.int("total_legs", legs)
+		m.object("difficulty", difficulty)
+		return item{string(question), strconv.Itoa(legs)}, nil
 	}, nil
 }

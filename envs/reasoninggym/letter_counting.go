@@ -33,15 +33,6 @@ func (c LetterCountingConfig) validate() error {
 	)
 }
 
-type letterCountingMetadata struct {
-	SpanLength   int      `json:"span_length"`
-	TargetLetter string   `json:"target_letter"`
-	Span         []string `json:"span"`
-	Difficulty   struct {
-		Words [2]int `json:"words"`
-	} `json:"difficulty"`
-}
-
 func prepareLetterCounting(c LetterCountingConfig) (generator, error) {
 	text, err := text(inTheYear2889)
 	if err != nil {
@@ -53,19 +44,22 @@ func prepareLetterCounting(c LetterCountingConfig) (generator, error) {
 			words = append(words, word)
 		}
 	}
-	return func(r *python.Random) (item, error) {
-		var m letterCountingMetadata
-		m.Difficulty.Words = [2]int{c.MinWords, c.MaxWords}
-		m.SpanLength = min(r.RandInt(c.MinWords, c.MaxWords), len(words))
-		start := r.RandInt(0, len(words)-m.SpanLength)
-		m.Span = words[start : start+m.SpanLength]
-		text := strings.Join(m.Span, " ")
+	var difficulty object
+	difficulty.ints("words", c.MinWords, c.MaxWords)
+	return func(r *python.Random, m *object) (item, error) {
+		length := min(r.RandInt(c.MinWords, c.MaxWords), len(words))
+		start := r.RandInt(0, len(words)-length)
+		span := words[start : start+length]
+		text := strings.Join(span, " ")
 		lower := python.Lower(text)
-		m.TargetLetter = string(python.Choice(r, lettersOf(lower)))
+		letter := string(python.Choice(r, lettersOf(lower)))
+		m.int("span_length", length)
+		m.string("target_letter", letter)
+		m.strings("span", span)
+		m.object("difficulty", difficulty)
 		return item{
-			question: `How many times does the letter "` + m.TargetLetter + `" appear in the text: "` + text + `"?`,
-			answer:   strconv.Itoa(strings.Count(lower, m.TargetLetter)),
-			metadata: &m,
+			question: `How many times does the letter "` + letter + `" appear in the text: "` + text + `"?`,
+			answer:   strconv.Itoa(strings.Count(lower, letter)),
 		}, nil
 	}, nil
 }

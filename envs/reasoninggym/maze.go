@@ -40,20 +40,6 @@ func (c MazeConfig) validate() error {
 	)
 }
 
-type mazeMetadata struct {
-	GridSize           int      `json:"grid_size"`
-	Grid               []string `json:"grid"`
-	ShortestPathLength int      `json:"shortest_path_length"`
-	Start              string   `json:"start"`
-	Goal               string   `json:"goal"`
-	Wall               string   `json:"wall"`
-	Path               string   `json:"path"`
-	Difficulty         struct {
-		Dist     [2]int `json:"dist"`
-		GridSize [2]int `json:"grid_size"`
-	} `json:"difficulty"`
-}
-
 // mazeTries is how often upstream tries to find a maze, and a free cell in one.
 const mazeTries = 1000
 
@@ -61,7 +47,10 @@ const mazeTries = 1000
 const mazeLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 func prepareMaze(c MazeConfig, _ Common) (indexedGenerator, error) {
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
+	var difficulty object
+	difficulty.ints("dist", c.MinDist, c.MaxDist)
+	difficulty.ints("grid_size", c.MinGridSize, c.MaxGridSize)
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		letters := python.Sample(r, []byte(mazeLetters), 4)
 		g := mazeGrid{wall: letters[0], path: letters[1], start: letters[2], goal: letters[3]}
 		for range mazeTries {
@@ -72,7 +61,9 @@ func prepareMaze(c MazeConfig, _ Common) (indexedGenerator, error) {
 			start := g.place(r, g.start)
 			goal := g.place(r, g.goal)
 			if steps := g.distance(start, goal, c.MaxDist); steps >= c.MinDist {
-				return c.item(&g, steps), nil
+				g.describe(m, steps)
+				m.object("difficulty", difficulty)
+				return item{g.question(), strconv.Itoa(steps)}, nil
 			}
 		}
 		return item{}, python.Error{Type: "RuntimeError", Message: "Could not generate a maze with distance in [" +
@@ -80,28 +71,30 @@ func prepareMaze(c MazeConfig, _ Common) (indexedGenerator, error) {
 	}, nil
 }
 
-func (c MazeConfig) item(g *mazeGrid, steps int) item {
-	m := mazeMetadata{
-		GridSize: g.size, ShortestPathLength: steps,
-		Start: string(g.start), Goal: string(g.goal), Wall: string(g.wall), Path: string(g.path),
+func (g *mazeGrid) describe(m *object, steps int) {
+	m.int("grid_size", g.size)
+	m.name("grid")
+	m.data = append(m.data, '[')
+	for row := range slices.Chunk(g.cells, g.size) {
+		m.data = append(appendJSONString(m.data, string(row)), ',')
 	}
-	m.Difficulty.Dist = [2]int{c.MinDist, c.MaxDist}
-	m.Difficulty.GridSize = [2]int{c.MinGridSize, c.MaxGridSize}
-	question := "Navigate from '" + m.Start + "' (start) to '" + m.Goal + "' (goal):\n\n```\n"
-	head := len(question)
-	b := append(make([]byte, 0, head+len(g.cells)+g.size+200), question...)
+	m.data[len(m.data)-1] = ']'
+	m.int("shortest_path_length", steps)
+	m.string("start", string(g.start))
+	m.string("goal", string(g.goal))
+	m.string("wall", string(g.wall))
+	m.string("path", string(g.path))
+}
+
+func (g *mazeGrid) question() string {
+	b := make([]byte, 0, len(g.cells)+g.size+300)
+	b = append(b, "Navigate from '"+string(g.start)+"' (start) to '"+string(g.goal)+"' (goal):\n\n```\n"...)
 	for row := range slices.Chunk(g.cells, g.size) {
 		b = append(append(b, row...), '\n')
 	}
-	question = string(append(b, "```\nLegend: '"+m.Wall+"' = Wall, '"+m.Path+"' = Passage\n\n"+
+	return string(append(b, "```\nLegend: '"+string(g.wall)+"' = Wall, '"+string(g.path)+"' = Passage\n\n"+
 		"What is the minimum number of steps to reach the goal?\n"+
 		"Give only the number of steps as your final answer, no other text or formatting."...))
-	m.Grid = make([]string, g.size)
-	for i := range m.Grid {
-		at := head + i*(g.size+1)
-		m.Grid[i] = question[at : at+g.size]
-	}
-	return item{question: question, answer: strconv.Itoa(steps), metadata: &m}
 }
 
 // mazeGrid is a square with walls around.

@@ -1,6 +1,7 @@
 package reasoninggym
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -45,29 +46,19 @@ func (c MiniSudokuConfig) validate() error {
 	)
 }
 
-type miniSudokuMetadata struct {
-	Puzzle     [4][4]int `json:"puzzle"`
-	Solution   [4][4]int `json:"solution"`
-	NumEmpty   int       `json:"num_empty"`
-	Difficulty struct {
-		Empty [2]int `json:"empty"`
-	} `json:"difficulty"`
-}
-
 func prepareMiniSudoku(c MiniSudokuConfig) (generator, error) {
-	return func(r *python.Random) (item, error) {
+	var difficulty object
+	difficulty.ints("empty", c.MinEmpty, c.MaxEmpty)
+	return func(r *python.Random, m *object) (item, error) {
 		solved, err := drawMiniSudoku(r)
 		if err != nil {
 			return item{}, err
 		}
 		puzzle := solved.dig(r, r.RandInt(c.MinEmpty, c.MaxEmpty))
-		m := miniSudokuMetadata{Puzzle: puzzle.rows(), Solution: solved.rows()}
-		for _, number := range puzzle {
-			if number == 0 {
-				m.NumEmpty++
-			}
-		}
-		m.Difficulty.Empty = [2]int{c.MinEmpty, c.MaxEmpty}
+		m.board("puzzle", puzzle)
+		m.board("solution", solved)
+		m.int("num_empty", bytes.Count(puzzle[:], []byte{0}))
+		m.object("difficulty", difficulty)
 		return item{
 			question: "In 4x4 Mini Sudoku:\n" +
 				"- Each row must contain each number from 1-4 exactly once\n" +
@@ -75,8 +66,7 @@ func prepareMiniSudoku(c MiniSudokuConfig) (generator, error) {
 				"- Each 2x2 subgrid must contain each number 1-4 exactly once\n" +
 				"Solve this 4x4 Mini Sudoku puzzle:\n" + puzzle.String() + "\n" +
 				"Format your response as the puzzle above, with spaces separating each number within a row, and newlines separating rows.\n",
-			answer:   solved.String(),
-			metadata: &m,
+			answer: solved.String(),
 		}, nil
 	}, nil
 }
@@ -191,11 +181,15 @@ func (b miniBoard) dig(r *python.Random, empty int) miniBoard {
 	return b
 }
 
-func (b miniBoard) rows() (rows [4][4]int) {
-	for i, number := range b {
-		rows[i/4][i%4] = int(number)
+// board is a field whose value is a list of rows.
+func (o *object) board(name string, b miniBoard) {
+	o.name(name)
+	separator := byte('[')
+	for i := 0; i < len(b); i += 4 {
+		o.data = append(o.data, separator, '[', '0'+b[i], ',', '0'+b[i+1], ',', '0'+b[i+2], ',', '0'+b[i+3], ']')
+		separator = ','
 	}
-	return rows
+	o.data = append(o.data, ']')
 }
 
 func (b miniBoard) String() string {

@@ -60,52 +60,41 @@ func (c NumberSortingConfig) validate() error {
 	return nil
 }
 
-type numberSortingMetadata struct {
-	OriginalNumbers []string `json:"original_numbers"`
-	Direction       string   `json:"direction"`
-	SortedNumbers   []string `json:"sorted_numbers"`
-	Numbers         int      `json:"numbers"`
-	Difficulty      struct {
-		Numbers  [2]int    `json:"numbers"`
-		Decimals [2]int    `json:"decimals"`
-		Value    [2]Number `json:"value"`
-	} `json:"difficulty"`
-}
-
 func prepareNumberSorting(c NumberSortingConfig) (generator, error) {
-	var m numberSortingMetadata
-	m.Difficulty.Numbers = [2]int{c.MinNumbers, c.MaxNumbers}
-	m.Difficulty.Decimals = [2]int{c.MinDecimals, c.MaxDecimals}
-	m.Difficulty.Value = [2]Number{c.MinValue, c.MaxValue}
-	return func(r *python.Random) (item, error) {
-		m := m
-		m.Numbers = r.RandInt(c.MinNumbers, c.MaxNumbers)
+	var difficulty object
+	difficulty.ints("numbers", c.MinNumbers, c.MaxNumbers)
+	difficulty.ints("decimals", c.MinDecimals, c.MaxDecimals)
+	difficulty.numbers("value", []Number{c.MinValue, c.MaxValue})
+	return func(r *python.Random, m *object) (item, error) {
 		type entry struct {
 			value float64
 			text  string
 		}
-		entries := make([]entry, m.Numbers)
-		m.OriginalNumbers, m.SortedNumbers = make([]string, m.Numbers), make([]string, m.Numbers)
+		entries := make([]entry, r.RandInt(c.MinNumbers, c.MaxNumbers))
+		texts := make([]string, len(entries))
 		for i := range entries {
 			x := r.Uniform(c.MinValue.value, c.MaxValue.value)
 			x = python.NumpyRound(x, r.RandInt(c.MinDecimals, c.MaxDecimals))
-			m.OriginalNumbers[i] = python.FloatRepr(x)
-			entries[i] = entry{x, m.OriginalNumbers[i]}
+			texts[i] = python.FloatRepr(x)
+			entries[i] = entry{x, texts[i]}
 		}
-		sign := 1
-		m.Direction = "ascending"
+		direction := "ascending"
 		if r.Below(2) == 1 {
-			sign, m.Direction = -1, "descending"
+			direction = "descending"
+			slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(b.value, a.value) })
+		} else {
+			slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.value, b.value) })
 		}
-		slices.SortStableFunc(entries, func(a, b entry) int { return sign * cmp.Compare(a.value, b.value) })
+		question := "Sort these numbers in " + direction + " order: " + strings.Join(texts, ", ") + numberSortingInstruction
+		m.strings("original_numbers", texts)
 		for i, e := range entries {
-			m.SortedNumbers[i] = e.text
+			texts[i] = e.text
 		}
-		return item{
-			question: "Sort these numbers in " + m.Direction + " order: " + strings.Join(m.OriginalNumbers, ", ") + numberSortingInstruction,
-			answer:   python.Repr(m.SortedNumbers),
-			metadata: &m,
-		}, nil
+		m.string("direction", direction)
+		m.strings("sorted_numbers", texts)
+		m.int("numbers", len(texts))
+		m.object("difficulty", difficulty)
+		return item{question, python.Repr(texts)}, nil
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package reasoninggym
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/grouper-rl/grouper/envs"
@@ -58,17 +57,8 @@ func (c PropositionalLogicConfig) validate() error {
 	)
 }
 
-type propositionalLogicMetadata struct {
-	Premises      []string `json:"premises"`
-	Variables     []string `json:"variables"`
-	Complexity    int      `json:"complexity"`
-	ExampleAnswer string   `json:"example_answer"`
-	Difficulty    struct {
-		Vars       [2]int `json:"vars"`
-		Statements [2]int `json:"statements"`
-		Complexity [2]int `json:"complexity"`
-	} `json:"difficulty"`
-}
+// propositionalLogicMetadata are what the scorer needs.
+type propositionalLogicMetadata struct{ Premises, Variables []string }
 
 const propositionalLogicQuestion = "The following question is a propositional logic reasoning question.\n\n" +
 	"In the question we provide a list of premises. The task is to infer a correct conclusion from the premise.\n\n" +
@@ -76,42 +66,43 @@ const propositionalLogicQuestion = "The following question is a propositional lo
 	"    - OR = ∨\n    - AND = ∧\n    - IMPLIES = →\n    - IFF = ↔\n    - NOT = ¬\n\nHere is the question:\nGiven:\n"
 
 func preparePropositionalLogic(c PropositionalLogicConfig, common Common) (indexedGenerator, error) {
-	var m propositionalLogicMetadata
-	m.Difficulty.Vars = [2]int{c.MinVars, c.MaxVars}
-	m.Difficulty.Statements = [2]int{c.MinStatements, c.MaxStatements}
-	m.Difficulty.Complexity = [2]int{c.MinComplexity, c.MaxComplexity}
+	var difficulty object
+	difficulty.ints("vars", c.MinVars, c.MaxVars)
+	difficulty.ints("statements", c.MinStatements, c.MaxStatements)
+	difficulty.ints("complexity", c.MinComplexity, c.MaxComplexity)
 	names := make([]string, c.MaxVars)
 	for i := range names {
 		names[i] = string(rune('P' + i))
 	}
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
-		m := m
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		vars := r.RandInt(c.MinVars, c.MaxVars)
-		m.Variables = names[:vars]
 		premises := make([]*formula, r.RandInt(c.MinStatements, c.MaxStatements))
-		for {
+		var conclusion *formula
+		for conclusion == nil {
 			for i := range premises {
 				premises[i] = drawFormula(r, vars, r.RandInt(c.MinComplexity, c.MaxComplexity))
 			}
-			conclusion, err := findConclusion(ctx, r, premises, vars, common.Mode)
-			if err != nil {
+			var err error
+			if conclusion, err = findConclusion(ctx, r, premises, vars, common.Mode); err != nil {
 				return item{}, err
 			}
-			if conclusion != nil {
-				m.Complexity, m.ExampleAnswer = conclusion.size(), string(conclusion.append(nil, names))
-				break
-			}
 		}
-		m.Premises = make([]string, len(premises))
-		question := []byte(propositionalLogicQuestion)
+		texts := make([]string, len(premises))
+		question := append(make([]byte, 0, 1024), propositionalLogicQuestion...)
 		for i, p := range premises {
-			question = append(strconv.AppendInt(question, int64(i+1), 10), '.', ' ')
+			question = append(appendInt(question, i+1), '.', ' ')
 			start := len(question)
 			question = p.append(question, names)
-			m.Premises[i] = string(question[start:])
+			texts[i] = string(question[start:])
 			question = append(question, "\n."...)
 		}
-		return item{question: string(question) + "What can we conclude from the above statements?", metadata: &m}, nil
+		question = append(question, "What can we conclude from the above statements?"...)
+		m.strings("premises", texts)
+		m.strings("variables", names[:vars])
+		m.int("complexity", conclusion.size())
+		m.string("example_answer", string(conclusion.append(nil, names)))
+		m.object("difficulty", difficulty)
+		return item{question: string(question)}, nil
 	}, nil
 }
 

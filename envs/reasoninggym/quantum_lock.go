@@ -41,15 +41,11 @@ func (c QuantumLockConfig) validate() error {
 	return between("difficulty", c.Difficulty, 1, 1<<16)
 }
 
-type quantumLockMetadata struct {
-	SolutionPath []string      `json:"solution_path"`
+type quantumLockPuzzle struct {
 	TargetValue  int           `json:"target_value"`
 	Buttons      [3]lockButton `json:"buttons"`
 	InitialState string        `json:"initial_state"`
 	InitialValue int           `json:"initial_value"`
-	Difficulty   struct {
-		Difficulty int `json:"difficulty"`
-	} `json:"difficulty"`
 }
 
 type lockButton struct {
@@ -93,26 +89,45 @@ const quantumLockQuestion = "In front of you are some buttons, a light, and a nu
 const maxRecursion = 990
 
 func prepareQuantumLock(c QuantumLockConfig, _ Common) (indexedGenerator, error) {
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
-		m := quantumLockMetadata{InitialState: "red"}
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		difficulty := r.RandInt(1, c.Difficulty)
-		m.Difficulty.Difficulty = difficulty
 		for range maxRecursion {
 			if err := ctx.Err(); err != nil {
 				return item{}, err
 			}
-			m.Buttons = drawButtons(r, difficulty)
+			p := quantumLockPuzzle{InitialState: "red", Buttons: drawButtons(r, difficulty)}
 			d := float64(difficulty)
 			base := 5 + math.Sqrt(d*d*d)
 			spread := r.RandInt(-int(base*0.2), int(base*0.3))
-			m.TargetValue = max(8, int(base+float64(spread)))
-			m.SolutionPath = unlock(m.Buttons, m.TargetValue, min(15, 6+difficulty*3/2))
-			if m.SolutionPath != nil {
-				return item{question: m.question(), answer: strings.Join(m.SolutionPath, " → "), metadata: &m}, nil
+			p.TargetValue = max(8, int(base+float64(spread)))
+			if path := unlock(p.Buttons, p.TargetValue, min(15, 6+difficulty*3/2)); path != nil {
+				m.strings("solution_path", path)
+				p.describe(m)
+				var level object
+				level.int("difficulty", difficulty)
+				m.object("difficulty", level)
+				return item{p.question(), strings.Join(path, " → ")}, nil
 			}
 		}
 		return item{}, python.Error{Type: "RecursionError", Message: "maximum recursion depth exceeded"}
 	}, nil
+}
+
+func (p *quantumLockPuzzle) describe(m *object) {
+	m.int("target_value", p.TargetValue)
+	m.name("buttons")
+	m.data = appendJSONList(m.data, p.Buttons[:], appendButton)
+	m.string("initial_state", p.InitialState)
+	m.int("initial_value", p.InitialValue)
+}
+
+func appendButton(data []byte, b lockButton) []byte {
+	var o object
+	o.string("name", b.Name)
+	o.string("type", b.Type)
+	o.int("value", b.Value)
+	o.string("active_state", b.ActiveState)
+	return o.append(data)
 }
 
 func drawButtons(r *python.Random, difficulty int) (buttons [3]lockButton) {
@@ -141,12 +156,12 @@ func drawButtons(r *python.Random, difficulty int) (buttons [3]lockButton) {
 	return buttons
 }
 
-func (m *quantumLockMetadata) question() string {
+func (p *quantumLockPuzzle) question() string {
 	b := make([]byte, 0, len(quantumLockQuestion)+100)
 	b = append(b, quantumLockQuestion...)
-	b = strconv.AppendInt(b, int64(m.TargetValue), 10)
+	b = strconv.AppendInt(b, int64(p.TargetValue), 10)
 	b = append(b, "\nButtons:"...)
-	for _, button := range m.Buttons {
+	for _, button := range p.Buttons {
 		b = append(b, '\n', button.Name[0], ':', ' ', button.Type[0]-'a'+'A')
 		b = append(append(b, button.Type[1:]...), ' ')
 		b = strconv.AppendInt(b, int64(button.Value), 10)
@@ -234,7 +249,7 @@ func scorePresses(task envs.Task, pressed []byte) (float64, error) {
 	if string(pressed) == string(want) {
 		return 1, nil
 	}
-	var m quantumLockMetadata
+	var m quantumLockPuzzle
 	if err := readMetadata(task, &m); err != nil {
 		return 0, err
 	}

@@ -45,6 +45,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/internal/python"
@@ -86,9 +87,23 @@ type Dataset struct {
 	name     string
 	config   json.RawMessage // all settings
 	common   Common
-	seeds    python.Sequence
 	generate indexedGenerator
 	score    scorer
+	drafts   sync.Pool // of *draft
+}
+
+// draft is what it takes to make an item and can be used again for the next.
+type draft struct {
+	seeds    python.Sequence
+	metadata object
+	id       []byte
+}
+
+func (d *Dataset) draft() *draft {
+	if used, ok := d.drafts.Get().(*draft); ok {
+		return used
+	}
+	return new(draft)
 }
 
 var (
@@ -195,58 +210,46 @@ func (d *Dataset) Task(ctx context.Context, index int) (task envs.Task, err erro
 	if d.common.Seed > math.MaxInt64-int64(index) {
 		return task, fmt.Errorf("reasoninggym: seed %d and index %d together are above 2^63-1", d.common.Seed, index)
 	}
-	made, err := d.make(ctx, index)
+	w := d.draft()
+	defer d.drafts.Put(w)
+	made, err := d.make(ctx, index, w, &w.metadata)
 	if err != nil {
 		return task, fmt.Errorf("reasoninggym: item %d of %s with seed %d: %w", index, d.name, d.common.Seed, err)
 	}
-	metadata, err := d.metadata(index, made)
-	if err != nil {
-		return task, err
-	}
+	w.id = append(append(w.id[:0], d.name...), '/')
+	w.id = append(strconv.AppendInt(w.id, d.common.Seed, 10), '/')
+	w.id = strconv.AppendInt(w.id, int64(index), 10)
 	return envs.Task{
-		ID:       d.name + "/" + strconv.FormatInt(d.common.Seed, 10) + "/" + strconv.Itoa(index),
+		ID:       string(w.id),
 		Question: made.question,
 		Answer:   made.answer,
-		Metadata: metadata,
+		Metadata: bytes.Clone(append(w.metadata.data, '}')),
 	}, nil
 }
 
-// make turns what is an exception in Python into an error.
-func (d *Dataset) make(ctx context.Context, index int) (made item, err error) {
-	defer func() {
-		var raised python.Error
-		if errors.As(err, &raised) {
-			err = fmt.Errorf("%w: %w", ErrNoItem, raised)
-		}
-	}()
+// make makes an item, writes its metadata, and turns what is an exception in Python into an error.
+func (d *Dataset) make(ctx context.Context, index int, w *draft, metadata *object) (made item, err error) {
+	defer noItem(&err)
 	defer python.Catch(&err)
+	metadata.data = metadata.data[:0]
+	metadata.string("source_dataset", d.name)
+	metadata.int("source_index", index)
 	if d.common.Seed > math.MaxInt64-int64(index) { // only as a part of a composite
 		sum := new(big.Int).SetInt64(d.common.Seed)
-		return d.generate(ctx, python.NewRandom(sum.Add(sum, big.NewInt(int64(index)))), index)
+		return d.generate(ctx, python.NewRandom(sum.Add(sum, big.NewInt(int64(index)))), index, metadata)
 	}
-	return d.generate(ctx, d.seeds.Random(d.common.Seed+int64(index)), index)
+	return d.generate(ctx, w.seeds.Random(d.common.Seed+int64(index)), index, metadata)
 }
 
-// metadata puts the two fields that all datasets share before a dataset's own.
-func (d *Dataset) metadata(index int, made item) (json.RawMessage, error) {
-	source := d.name
-	if made.source != "" {
-		source = made.source
+// noItem makes an ErrNoItem of an exception.
+func noItem(err *error) {
+	if *err == nil {
+		return
 	}
-	var b bytes.Buffer
-	b.WriteString(`{"source_dataset":"` + source + `","source_index":` + strconv.Itoa(index) + ",")
-	if written, ok := made.metadata.(json.RawMessage); ok {
-		b.Write(written[1:])
-		return b.Bytes(), nil
+	var raised python.Error
+	if errors.As(*err, &raised) {
+		*err = fmt.Errorf("%w: %w", ErrNoItem, raised)
 	}
-	head := b.Len()
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(made.metadata); err != nil {
-		return nil, fmt.Errorf("reasoninggym: the metadata of %s: %w", d.name, err)
-	}
-	data := b.Bytes()
-	return append(data[:head], data[head+1:b.Len()-1]...), nil // without the brace and the newline
 }
 
 // Score returns the score of an answer in [0,1]: in Mode Upstream that of upstream, and 0 where upstream raises. Every text has a

@@ -55,15 +55,6 @@ func (c ShortestPathConfig) validate() error {
 	return nil
 }
 
-type shortestPathMetadata struct {
-	Matrix     letterGrid `json:"matrix"`
-	Solution   []string   `json:"solution"`
-	Difficulty struct {
-		Rows [2]int `json:"rows"`
-		Cols [2]int `json:"cols"`
-	} `json:"difficulty"`
-}
-
 const (
 	shortestPathOpen    = 'O'
 	shortestPathBlocked = 'X'
@@ -85,7 +76,10 @@ var shortestPathMoves = []struct {
 }
 
 func prepareShortestPath(c ShortestPathConfig) (generator, error) {
-	return func(r *python.Random) (item, error) {
+	var difficulty object
+	difficulty.ints("rows", c.MinRows, c.MaxRows)
+	difficulty.ints("cols", c.MinCols, c.MaxCols)
+	return func(r *python.Random, m *object) (item, error) {
 		rows, columns := r.RandInt(c.MinRows, c.MaxRows), r.RandInt(c.MinCols, c.MaxCols)
 		if rows*columns == 1 {
 			return item{}, fmt.Errorf("%w: it looks for a destination in a grid of one cell for ever", ErrNoItem)
@@ -103,14 +97,15 @@ func prepareShortestPath(c ShortestPathConfig) (generator, error) {
 		}
 		grid.cells[start], grid.cells[end] = shortestPathStart, shortestPathEnd
 
-		m := shortestPathMetadata{Matrix: grid, Solution: findShortestPath(grid, start)}
-		m.Difficulty.Rows = [2]int{c.MinRows, c.MaxRows}
-		m.Difficulty.Cols = [2]int{c.MinCols, c.MaxCols}
+		path := findShortestPath(grid, start)
+		m.grid("matrix", grid)
+		m.strings("solution", path)
+		m.object("difficulty", difficulty)
 		answer := infeasible
-		if len(m.Solution) > 0 {
-			answer = strings.Join(m.Solution, " ")
+		if len(path) > 0 {
+			answer = strings.Join(path, " ")
 		}
-		return item{question: shortestPathQuestion(grid), answer: answer, metadata: &m}, nil
+		return item{shortestPathQuestion(grid), answer}, nil
 	}, nil
 }
 

@@ -71,18 +71,6 @@ func sumOfOne(field string, numbers []Number) error {
 	return nil
 }
 
-type simpleEquationsMetadata struct {
-	Equation   string `json:"equation"`
-	Variable   string `json:"variable"`
-	Difficulty struct {
-		MinTerms         int      `json:"min_terms"`
-		MaxTerms         int      `json:"max_terms"`
-		MinValue         int      `json:"min_value"`
-		MaxValue         int      `json:"max_value"`
-		OperatorsWeights []Number `json:"operators_weights"`
-	} `json:"difficulty"`
-}
-
 var simpleEquationsTemplates = []string{
 	"Find the value of {variable} in the equation: {equation}",
 	"Solve for {variable}: {equation}",
@@ -90,26 +78,26 @@ var simpleEquationsTemplates = []string{
 }
 
 func prepareSimpleEquations(c SimpleEquationsConfig, corrected bool) (generator, error) {
-	var m simpleEquationsMetadata
-	m.Difficulty.MinTerms, m.Difficulty.MaxTerms = c.MinTerms, c.MaxTerms
-	m.Difficulty.MinValue, m.Difficulty.MaxValue = c.MinValue, c.MaxValue
-	m.Difficulty.OperatorsWeights = c.OperatorsWeights
+	var difficulty object
+	difficulty.int("min_terms", c.MinTerms)
+	difficulty.int("max_terms", c.MaxTerms)
+	difficulty.int("min_value", c.MinValue)
+	difficulty.int("max_value", c.MaxValue)
+	difficulty.numbers("operators_weights", c.OperatorsWeights)
 	equations := linearEquations{c, weights(c.OperatorsWeights), slices.Contains(c.Operators, "*")}
-	return func(r *python.Random) (item, error) {
-		m := m
-		letter := r.Below(26)
-		m.Variable = string(rune('a' + letter))
+	return func(r *python.Random, m *object) (item, error) {
+		variable := string(rune('a' + r.Below(26)))
 		left := equations.draw(r)
 		for corrected && left.factor.Sign() == 0 { // which ends: the variable comes first in some draws
 			left = equations.draw(r)
 		}
 		solution := python.NewInt(r.RandInt(c.MinValue, c.MaxValue))
-		m.Equation = left.String(m.Variable) + " = " + left.at(solution).String()
-		return item{
-			question: strings.NewReplacer("{variable}", m.Variable, "{equation}", m.Equation).Replace(python.Choice(r, simpleEquationsTemplates)),
-			answer:   solution.String(),
-			metadata: &m,
-		}, nil
+		equation := left.String(variable) + " = " + left.at(solution).String()
+		m.string("equation", equation)
+		m.string("variable", variable)
+		m.object("difficulty", difficulty)
+		fill := strings.NewReplacer("{variable}", variable, "{equation}", equation)
+		return item{fill.Replace(python.Choice(r, simpleEquationsTemplates)), solution.String()}, nil
 	}, nil
 }
 

@@ -1,7 +1,6 @@
 package reasoninggym
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -56,8 +55,9 @@ func prepareSimpleGeometry(c SimpleGeometryConfig, corrected bool) (generator, e
 			}
 		}
 	}
-	difficulty := fmt.Sprintf(`,"difficulty":{"sides":[%d,%d]}}`, c.MinSides, c.MaxSides)
-	return func(r *python.Random) (item, error) {
+	var difficulty object
+	difficulty.ints("sides", c.MinSides, c.MaxSides)
+	return func(r *python.Random, m *object) (item, error) {
 		sides := r.RandInt(c.MinSides, c.MaxSides)
 		total := 180 * (sides - 2)
 		angles, sum, err := c.angles(r, sides, total)
@@ -66,27 +66,35 @@ func prepareSimpleGeometry(c SimpleGeometryConfig, corrected bool) (generator, e
 		} else if err != nil {
 			return item{}, err
 		}
-		missing := strconv.Itoa(total - sum)
-		m := make([]byte, 0, 256+8*len(angles))
-		m = strconv.AppendInt(append(m, `{"n_sides":`...), int64(sides), 10)
-		m = append(m, `,"known_angles":[`...)
 		ask := python.Choice(r, simpleGeometryTemplates)
-		question := make([]byte, 0, 256+10*len(angles))
-		question = strconv.AppendInt(append(question, ask[0]...), int64(sides), 10)
-		question = strconv.AppendInt(append(question, ask[1]...), int64(sides-1), 10)
-		question = append(question, ask[2]...)
+		question := append(make([]byte, 0, 320), ask[0]...)
+		question = append(appendInt(question, sides), ask[1]...)
+		question = append(appendInt(question, sides-1), ask[2]...)
 		for i, angle := range angles {
 			if i > 0 {
-				question, m = append(question, ", "...), append(m, ',')
+				question = append(question, ", "...)
 			}
-			question = append(strconv.AppendInt(question, int64(angle), 10), ".0°"...)
-			m = append(strconv.AppendInt(m, int64(angle), 10), ".0"...)
+			question = append(appendInt(question, angle), ".0°"...)
 		}
-		m = strconv.AppendInt(append(m, `],"sum_of_known_angles":`...), int64(sum), 10)
-		m = append(m, `.0,"missing_angle_raw":`+missing+`.0,"missing_angle_rounded":`+missing+`,"total_interior_sum":`...)
-		m = append(strconv.AppendInt(m, int64(total), 10), difficulty...)
-		return item{question: string(append(question, ask[3]...)), answer: missing, metadata: json.RawMessage(m)}, nil
+		question = append(question, ask[3]...)
+		m.int("n_sides", sides)
+		m.name("known_angles")
+		m.data = appendJSONList(m.data, angles, appendWholeFloat)
+		m.wholeFloat("sum_of_known_angles", sum)
+		m.wholeFloat("missing_angle_raw", total-sum)
+		m.int("missing_angle_rounded", total-sum)
+		m.int("total_interior_sum", total)
+		m.object("difficulty", difficulty)
+		return item{string(question), strconv.Itoa(total - sum)}, nil
 	}, nil
+}
+
+// appendWholeFloat appends a whole number that is a float in Python.
+func appendWholeFloat(b []byte, n int) []byte { return append(appendInt(b, n), ".0"...) }
+
+func (o *object) wholeFloat(name string, n int) {
+	o.name(name)
+	o.data = appendWholeFloat(o.data, n)
 }
 
 // angles draws all angles but one, again and again until something is left for that.

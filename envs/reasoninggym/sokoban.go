@@ -80,16 +80,6 @@ func (c SokobanConfig) boxesFit(width, height int) bool {
 	return c.boxes(width, height) < (width-2)*(height-2)
 }
 
-type sokobanMetadata struct {
-	Gamestr    string `json:"gamestr"`
-	Width      int    `json:"width"`
-	Height     int    `json:"height"`
-	Difficulty struct {
-		Width  [2]int `json:"width"`
-		Height [2]int `json:"height"`
-	} `json:"difficulty"`
-}
-
 // What a cell of a board shows.
 const (
 	sokobanWall         = '+'
@@ -106,7 +96,10 @@ func isSokobanBox(cell byte) bool { return cell == sokobanBox || cell == sokoban
 func isSokobanGoal(cell byte) bool { return cell == sokobanGoal || cell == sokobanPlayerOnGoal } // without a box
 
 func prepareSokoban(c SokobanConfig, _ Common) (indexedGenerator, error) {
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
+	var difficulty object
+	difficulty.ints("width", c.MinW, c.MaxW)
+	difficulty.ints("height", c.MinH, c.MaxH)
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		for {
 			if err := ctx.Err(); err != nil {
 				return item{}, err
@@ -127,10 +120,12 @@ func prepareSokoban(c SokobanConfig, _ Common) (indexedGenerator, error) {
 			if solution == "" {
 				continue
 			}
-			m := sokobanMetadata{Gamestr: sokobanText(board), Width: width, Height: height}
-			m.Difficulty.Width = [2]int{c.MinW, c.MaxW}
-			m.Difficulty.Height = [2]int{c.MinH, c.MaxH}
-			return item{question: sokobanPrompt + m.Gamestr, answer: solution, metadata: &m}, nil
+			text := sokobanText(board)
+			m.string("gamestr", text)
+			m.int("width", width)
+			m.int("height", height)
+			m.object("difficulty", difficulty)
+			return item{sokobanPrompt + text, solution}, nil
 		}
 	}, nil
 }

@@ -41,14 +41,6 @@ func (c SpellBackwardConfig) validate() error {
 	)
 }
 
-type spellBackwardMetadata struct {
-	Word       string `json:"word"`
-	WordLen    int    `json:"word_len"`
-	Difficulty struct {
-		WordLen [2]int `json:"word_len"`
-	} `json:"difficulty"`
-}
-
 func prepareSpellBackward(c SpellBackwardConfig) (generator, error) {
 	text, err := text(words3to10)
 	if err != nil {
@@ -61,18 +53,16 @@ func prepareSpellBackward(c SpellBackwardConfig) (generator, error) {
 			words = append(words, word)
 		}
 	}
-	return func(r *python.Random) (item, error) {
-		var m spellBackwardMetadata
-		m.Difficulty.WordLen = [2]int{c.MinWordLen, c.MaxWordLen}
-		m.Word = python.Choice(r, words)
-		letters := []rune(m.Word)
-		m.WordLen = len(letters)
+	var difficulty object
+	difficulty.ints("word_len", c.MinWordLen, c.MaxWordLen)
+	return func(r *python.Random, m *object) (item, error) {
+		word := python.Choice(r, words)
+		letters := []rune(word)
+		m.string("word", word)
+		m.int("word_len", len(letters))
+		m.object("difficulty", difficulty)
 		slices.Reverse(letters)
-		return item{
-			question: "Spell this word backward (example: sun -> nus): " + m.Word,
-			answer:   string(letters),
-			metadata: &m,
-		}, nil
+		return item{"Spell this word backward (example: sun -> nus): " + word, string(letters)}, nil
 	}, nil
 }
 

@@ -48,14 +48,6 @@ func (c TsumegoConfig) validate() error {
 	)
 }
 
-type tsumegoMetadata struct {
-	Board      letterGrid `json:"board"`
-	BoardSize  int        `json:"board_size"`
-	Difficulty struct {
-		BoardSize [2]int `json:"board_size"`
-	} `json:"difficulty"`
-}
-
 var tsumegoPrompts = []string{
 	"Tsumego time. Black to play and capture some stones.\nFind the key move.",
 	"I have a Go problem for you. Black moves next - can you capture some of the white stones?",
@@ -73,7 +65,9 @@ var tsumegoShapes = []struct {
 }
 
 func prepareTsumego(c TsumegoConfig, common Common) (indexedGenerator, error) {
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
+	var difficulty object
+	difficulty.ints("board_size", c.MinBoardSize, c.MaxBoardSize)
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		size := r.RandInt(c.MinBoardSize, c.MaxBoardSize)
 		b, move, err := c.draw(ctx, r, size)
 		for common.Mode == Corrected && err == nil && !b.isBestCapture(move) {
@@ -82,12 +76,12 @@ func prepareTsumego(c TsumegoConfig, common Common) (indexedGenerator, error) {
 		if err != nil {
 			return item{}, err
 		}
-		m := tsumegoMetadata{Board: b.letterGrid, BoardSize: size}
-		m.Difficulty.BoardSize = [2]int{c.MinBoardSize, c.MaxBoardSize}
+		m.grid("board", b.letterGrid)
+		m.int("board_size", size)
+		m.object("difficulty", difficulty)
 		return item{
 			question: b.question(python.Choice(r, tsumegoPrompts)),
 			answer:   string(byte('A'+move%size)) + strconv.Itoa(size-move/size),
-			metadata: &m,
 		}, nil
 	}, nil
 }

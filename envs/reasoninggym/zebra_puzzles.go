@@ -46,18 +46,12 @@ func (c ZebraPuzzlesConfig) validate() error {
 	)
 }
 
-type zebraPuzzlesMetadata struct {
-	Difficulty struct {
-		NumPeople          int `json:"num_people"`
-		NumCharacteristics int `json:"num_characteristics"`
-	} `json:"difficulty"`
-}
-
 func prepareZebraPuzzles(c ZebraPuzzlesConfig, _ Common) (indexedGenerator, error) {
-	var m zebraPuzzlesMetadata
-	m.Difficulty.NumPeople, m.Difficulty.NumCharacteristics = c.NumPeople, c.NumCharacteristics
+	var difficulty object
+	difficulty.int("num_people", c.NumPeople)
+	difficulty.int("num_characteristics", c.NumCharacteristics)
 	ordinals := []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh"}[:c.NumPeople]
-	return func(ctx context.Context, r *python.Random, _ int) (item, error) {
+	return func(ctx context.Context, r *python.Random, _ int, m *object) (item, error) {
 		kinds := slices.Clone(zebraKinds)
 		python.Shuffle(r, kinds[1:]) // after the names
 		p := zebraPuzzle{people: c.NumPeople, kinds: kinds[:c.NumCharacteristics]}
@@ -77,7 +71,8 @@ func prepareZebraPuzzles(c ZebraPuzzlesConfig, _ Common) (indexedGenerator, erro
 		p.skipText(r, len(clues))
 		question := p.appendText(make([]byte, 0, 2048), r, clues)
 		question = append(question, "\nWhat is Name of the person who lives in House 1?? Provide only the name of the person as your final answer."...)
-		return item{question: string(question), answer: p.kinds[0].literals[slices.Index(p.solution[:p.people], 1)].name, metadata: &m}, nil
+		m.object("difficulty", difficulty)
+		return item{string(question), p.kinds[0].literals[slices.Index(p.solution[:p.people], 1)].name}, nil
 	}, nil
 }
 

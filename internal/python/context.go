@@ -48,6 +48,9 @@ func (c Context) round(d Decimal) Decimal {
 
 // notFinite handles operands that are no numbers, of which the first NaN is the result.
 func (c Context) notFinite(a, b Decimal) (result Decimal, done bool) {
+	if a.kind <= infinite && b.kind <= infinite {
+		return Decimal{}, false
+	}
 	for _, d := range []Decimal{a, b} {
 		if d.kind == signallingNaN {
 			raise("InvalidOperation", "operation on a signalling NaN")

@@ -1,8 +1,10 @@
 package python
 
 import (
+	"bytes"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -130,12 +132,12 @@ func digitsInt(digits string) Int {
 	return NewBigInt(n)
 }
 
-// text writes the integer without the limit of str(int), which Decimals don't have.
-func (d Decimal) text() string {
+// appendDigits writes the integer without the limit of str(int), which Decimals don't have.
+func (d Decimal) appendDigits(b []byte) []byte {
 	if d.digits.big != nil {
-		return d.digits.big.String()
+		return d.digits.big.Append(b, 10)
 	}
-	return strconv.FormatInt(d.digits.small, 10)
+	return strconv.AppendInt(b, d.digits.small, 10)
 }
 
 // numDigits is how many digits the integer has, 1 for 0.
@@ -220,56 +222,63 @@ func (d Decimal) scaled(exponent int) Int {
 }
 
 // String is str(d).
-func (d Decimal) String() string {
-	sign := ""
+func (d Decimal) String() string { return string(d.Append(nil)) }
+
+// Append appends str(d).
+func (d Decimal) Append(b []byte) []byte {
 	if d.negative {
-		sign = "-"
+		b = append(b, '-')
 	}
 	switch d.kind {
 	case infinite:
-		return sign + "Infinity"
+		return append(b, "Infinity"...)
 	case quietNaN, signallingNaN:
 		if d.kind == signallingNaN {
-			sign += "s"
+			b = append(b, 's')
 		}
-		sign += "NaN"
+		b = append(b, "NaN"...)
 		if d.digits.Sign() != 0 {
-			sign += d.text()
+			b = d.appendDigits(b)
 		}
-		return sign
+		return b
 	}
-	digits := d.text()
-	adjusted := d.exponent + len(digits) - 1
+	adjusted := d.Adjusted()
 	if d.exponent <= 0 && adjusted >= -6 {
-		return sign + point(digits, d.exponent)
+		return d.appendPlain(b)
 	}
-	if len(digits) > 1 {
-		digits = digits[:1] + "." + digits[1:]
+	start := len(b)
+	b = d.appendDigits(b)
+	if len(b) > start+1 {
+		b = slices.Insert(b, start+1, '.')
 	}
-	power := strconv.Itoa(adjusted)
+	b = append(b, 'E')
 	if adjusted >= 0 {
-		power = "+" + power
+		b = append(b, '+')
 	}
-	return sign + digits + "E" + power
+	return strconv.AppendInt(b, int64(adjusted), 10)
 }
 
-// point puts a decimal point into digits for an exponent of at most 0.
-func point(digits string, exponent int) string {
-	if exponent == 0 {
-		return digits
+// appendPlain writes the integer with the point in its place, for an exponent of at most 0.
+func (d Decimal) appendPlain(b []byte) []byte {
+	start, places := len(b), -d.exponent
+	b = d.appendDigits(b)
+	if places == 0 {
+		return b
 	}
-	if zeros := -exponent + 1 - len(digits); zeros > 0 {
-		digits = strings.Repeat("0", zeros) + digits
+	if zeros := places + 1 - (len(b) - start); zeros > 0 {
+		b = slices.Insert(b, start, bytes.Repeat([]byte{'0'}, zeros)...)
 	}
-	at := len(digits) + exponent
-	return digits[:at] + "." + digits[at:]
+	return slices.Insert(b, len(b)-places, '.')
 }
 
 // Fixed is format(d, ".<places>f"), or format(d, "f") for places < 0. The text has as many characters as the number has places,
 // which the caller bounds.
-func (d Decimal) Fixed(places int) string {
+func (d Decimal) Fixed(places int) string { return string(d.AppendFixed(nil, places)) }
+
+// AppendFixed appends Fixed(places).
+func (d Decimal) AppendFixed(b []byte, places int) []byte {
 	if d.kind != finite {
-		return d.String()
+		return append(b, d.String()...)
 	}
 	if places >= 0 {
 		d = d.rescaled(-places)
@@ -277,11 +286,10 @@ func (d Decimal) Fixed(places int) string {
 	if d.exponent > 0 {
 		d.digits, d.exponent = d.scaled(0), 0
 	}
-	sign := ""
 	if d.negative {
-		sign = "-"
+		b = append(b, '-')
 	}
-	return sign + point(d.text(), d.exponent)
+	return d.appendPlain(b)
 }
 
 // Float64 is float(d).

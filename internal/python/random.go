@@ -177,6 +177,14 @@ func (r *Random) BigBits(k int) *big.Int {
 
 // below is _randbelow(n) for n >= 1: bits.Len(n) bits, drawn again until they are less than n.
 func (r *Random) below(n uint64) uint64 {
+	if n>>32 == 0 {
+		unneeded := bits.LeadingZeros32(uint32(n))
+		for {
+			if x := r.Uint32() >> unneeded; x < uint32(n) {
+				return uint64(x)
+			}
+		}
+	}
 	k := bits.Len64(n)
 	x := r.Bits(k)
 	for x >= n {

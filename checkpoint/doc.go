@@ -7,8 +7,10 @@
 //	run.json                     what the run is: settings, seed, plan, digests (see RunFile); never changes
 //	ledger.jsonl                 one event a line; what it does not say did not happen
 //	bank/                        the frozen tasks
-//	rollouts/000031.jsonl.zst    raw completions of update 31, a Line each
-//	checkpoints/000030/          the state after update 30: a .safetensors file a group of tensors, state.json, manifest.json
+//	rollouts/000031.jsonl.zst    raw completions of update 31, a Line each; groups that were sampled for it and left out
+//	                             are in rollouts/000031.dropped.jsonl.zst
+//	checkpoints/000030/          the state after update 30: a .safetensors file a group of tensors, state.json, groups that
+//	                             wait for later updates in ready.jsonl.zst, manifest.json
 //	evals/000030.json            the figures of an evaluation, exactly the ledger's body, indented
 //	evals/000030.jsonl.zst       the raw completions that the figures follow from
 //
@@ -26,7 +28,9 @@
 // before. The first event's prev is the SHA-256 of lines "path digest\n", the digest being the file's SHA-256 in hex:
 // run.json's line, then one for each file of the bank, sorted ("bank/manifest.json", …). So
 // every byte of run.json, of the bank and of the ledger hangs in one chain, and through the digests in the events every
-// byte of the other files.
+// byte of the other files. Times never go back: while the clock is behind the last event, events get that one's time.
+//
+// A checkpoint is written while training goes on, so its event may come after those of later updates.
 //
 // # Segments
 //
@@ -38,7 +42,7 @@ package checkpoint
 import "errors"
 
 // Format is the version of everything that this package writes. Another version is refused on reading.
-const Format = 1
+const Format = 2
 
 var (
 	// ErrLocked says that another process, or another Run of this one, has the run directory open.

@@ -55,7 +55,7 @@ func ExampleRun() {
 			for i := range lines {
 				lines[i] = checkpoint.Line{Task: "sum/0", Sample: i, Seed: 1, Weights: u - 1, Tokens: []int32{2}, LogProbs: []float32{-1}, Text: "2", Finish: "stop", Reward: 1}
 			}
-			err := run.RecordUpdate(ctx, checkpoint.Update{Update: u, Weights: u - 1, Tasks: []string{"sum/0"}, Metrics: json.RawMessage(`{"loss":0.5}`)}, lines)
+			err := run.RecordUpdate(ctx, checkpoint.Update{Update: u, Weights: u - 1, Tasks: []string{"sum/0"}, Metrics: json.RawMessage(`{"loss":0.5}`)}, lines, nil)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 // recordName are the paths that recording gives to completions, figures and checkpoints.
-var recordName = regexp.MustCompile(`^(rollouts/\d{6,}(\.s\d+(\.\d+)?)?\.jsonl\.zst|evals/\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json)|checkpoints/\d{6,}(\.s\d+(\.\d+)?)?)$`)
+var recordName = regexp.MustCompile(`^(rollouts/\d{6,}(\.s\d+(\.\d+)?)?(\.dropped)?\.jsonl\.zst|evals/\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json)|checkpoints/\d{6,}(\.s\d+(\.\d+)?)?)$`)
 
 // unrecorded names what a crash left between a file's writing and its event.
 func (r *Run) unrecorded() ([]File, error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // History is the retained trajectory of a run: what counts, in order. Rolled back work is not in it.
@@ -13,10 +14,29 @@ type History struct {
 	Segments    []Segment // all, oldest first
 	Updates     []Update  // update u stands at index u-1
 	Evaluations []Evaluation
-	Checkpoints []Saved // in the order of their recording, without those that were passed over
-	RolledBack  int     // updates that were recorded and do not count
+	Checkpoints []Saved // by update, without those that were passed over
+	RolledBack  Work    // what was recorded and does not count
 	Finished    bool    // the last segment ended with nothing left to do
+
+	last time.Time // of the last event
 }
+
+// Work counts updates and the completions that they trained on.
+type Work struct {
+	Updates   int `json:"updates"`
+	Responses int `json:"responses"`
+}
+
+func work(updates []Update) Work {
+	w := Work{Updates: len(updates)}
+	for _, u := range updates {
+		w.Responses += u.Rollouts.Lines
+	}
+	return w
+}
+
+// Retained is the work that counts.
+func (h *History) Retained() Work { return work(h.Updates) }
 
 // Update is the number of the last retained update; 0 before the first.
 func (h *History) Update() int { return len(h.Updates) }
@@ -51,6 +71,9 @@ func NewHistory(events []Event) (*History, error) {
 
 // add takes an event in; after an error the history is as it was.
 func (h *History) add(e *Event) error {
+	if e.Time.Before(h.last) {
+		return fmt.Errorf("its time, %s, is before that of the event before it, %s", e.Time.Format(timeFormat), h.last.Format(timeFormat))
+	}
 	if len(h.Segments) == 0 && e.Kind != KindSegment {
 		return fmt.Errorf("an event of kind %q before the first segment", e.Kind)
 	}
@@ -60,7 +83,9 @@ func (h *History) add(e *Event) error {
 		if err := unmarshal(e.Body, &s); err != nil {
 			return err
 		}
-		return h.addSegment(s)
+		if err := h.addSegment(s); err != nil {
+			return err
+		}
 	case KindUpdate:
 		var u Update
 		if err := unmarshal(e.Body, &u); err != nil {
@@ -69,8 +94,8 @@ func (h *History) add(e *Event) error {
 		if u.Update != h.Update()+1 {
 			return fmt.Errorf("update %d after update %d", u.Update, h.Update())
 		}
-		if u.Weights < 0 || u.Weights >= u.Update {
-			return fmt.Errorf("update %d on completions of the weights of update %d", u.Update, u.Weights)
+		if err := h.checkUpdate(u); err != nil {
+			return fmt.Errorf("update %d: %w", u.Update, err)
 		}
 		h.Updates = append(h.Updates, u)
 	case KindCheckpoint:
@@ -78,10 +103,11 @@ func (h *History) add(e *Event) error {
 		if err := unmarshal(e.Body, &s); err != nil {
 			return err
 		}
-		if s.Update != h.Update() {
-			return fmt.Errorf("a checkpoint of update %d after update %d", s.Update, h.Update())
+		if err := h.checkSaved(s.Update); err != nil {
+			return fmt.Errorf("a checkpoint of update %d: %w", s.Update, err)
 		}
 		h.Checkpoints = append(h.Checkpoints, s)
+		slices.SortStableFunc(h.Checkpoints, func(a, b Saved) int { return cmp.Compare(a.Update, b.Update) })
 	case KindEvaluation:
 		var v Evaluation
 		if err := unmarshal(e.Body, &v); err != nil {
@@ -106,7 +132,46 @@ func (h *History) add(e *Event) error {
 	default:
 		return fmt.Errorf("an event of the unknown kind %q", e.Kind)
 	}
-	h.Finished = e.Kind == KindFinished
+	h.Finished, h.last = e.Kind == KindFinished, e.Time
+	return nil
+}
+
+// checkUpdate says where an update does not fit the segments.
+func (h *History) checkUpdate(u Update) error {
+	if err := u.check(); err != nil {
+		return err
+	}
+	if (u.Dropped == nil) != (len(u.DroppedTasks) == 0) {
+		return fmt.Errorf("%d groups were dropped, and the file of their completions is %v", len(u.DroppedTasks), u.Dropped)
+	}
+	if len(u.SampledIn) == 0 {
+		return nil
+	}
+	current, restored := h.Segments[len(h.Segments)-1], false
+	for i, in := range u.SampledIn {
+		if in == current.Segment {
+			continue
+		}
+		restored = true
+		switch {
+		case in < 1 || in > current.Segment:
+			return fmt.Errorf("group %d is said to be sampled in segment %d, and this is segment %d", i+1, in, current.Segment)
+		case u.groupWeights(i) > current.Update:
+			return fmt.Errorf("group %d is said to be sampled in segment %d by the weights of update %d, and segment %d began at update %d",
+				i+1, in, u.groupWeights(i), current.Segment, current.Update)
+		}
+	}
+	if !restored {
+		return fmt.Errorf("it lists the segments of its groups, which are all segment %d", current.Segment)
+	}
+	return nil
+}
+
+// checkSaved says why there can be no checkpoint of an update now.
+func (h *History) checkSaved(update int) error {
+	if first := h.Segments[len(h.Segments)-1].Update; update < first || update > h.Update() {
+		return fmt.Errorf("this segment began at update %d, and the last update is %d", first, h.Update())
+	}
 	return nil
 }
 
@@ -124,14 +189,15 @@ func (h *History) addSegment(s Segment) error {
 	if s.Checkpoint == "" && s.Update != 0 || s.Checkpoint != "" && !restored {
 		return fmt.Errorf("segment %d goes on from update %d, of which %q is no retained checkpoint", s.Segment, s.Update, s.Checkpoint)
 	}
-	h.RolledBack += h.Update() - s.Update
+	back := work(h.Updates[s.Update:])
+	h.RolledBack.Updates += back.Updates
+	h.RolledBack.Responses += back.Responses
 	h.Updates = h.Updates[:s.Update:s.Update]
 	h.Evaluations = slices.DeleteFunc(h.Evaluations, func(e Evaluation) bool { return e.Update > s.Update })
 	h.Checkpoints = slices.DeleteFunc(h.Checkpoints, func(c Saved) bool {
 		return c.Update > s.Update || slices.ContainsFunc(s.PassedOver, func(p PassedOver) bool { return p.Checkpoint == c.Path })
 	})
 	h.Segments = append(h.Segments, s)
-	h.Finished = false
 	return nil
 }
 

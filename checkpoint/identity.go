@@ -34,9 +34,17 @@ type Identity struct {
 // verification counts it again.
 type Plan struct {
 	TasksPerUpdate int             `json:"tasks_per_update"`
-	GroupSize      int             `json:"group_size"` // completions of each task
+	GroupSize      int             `json:"group_size"`          // completions of each task
+	Lag            int             `json:"lag,omitempty"`       // completed updates between the weights that sample a group and those that it updates; 0: on-policy
+	Staleness      string          `json:"staleness,omitempty"` // "" or "fixed": always Lag updates, "eager": at most Lag
 	Evaluation     *EvaluationPlan `json:"evaluation,omitempty"`
 }
+
+// Values of [Plan.Staleness].
+const (
+	Fixed = "fixed" // the batch of update u is sampled by the weights of update max(0, u-1-Lag)
+	Eager = "eager" // each of its groups is sampled by the weights of an update from max(0, u-1-Lag) to u-1
+)
 
 // EvaluationPlan is the part of a [Plan] that fixes the denominator of every accuracy.
 type EvaluationPlan struct {
@@ -77,6 +85,10 @@ func (id Identity) Validate() error {
 		return bad("Plan.TasksPerUpdate", p.TasksPerUpdate, "1 or more")
 	case p.GroupSize < 1:
 		return bad("Plan.GroupSize", p.GroupSize, "1 or more")
+	case p.Lag < 0:
+		return bad("Plan.Lag", p.Lag, "0 or more")
+	case p.Staleness != "" && p.Staleness != Fixed && p.Staleness != Eager:
+		return bad("Plan.Staleness", strconv.Quote(p.Staleness), `"fixed" or "eager"`)
 	case id.Grader.Source == "":
 		return bad("Grader.Source", `""`, "the name of what scored the completions")
 	case len(id.Bank) == 0:
@@ -147,7 +159,8 @@ func checkFormat(data []byte) error {
 	case v.Format == nil:
 		return fmt.Errorf("%w: it has no format version", ErrDamaged)
 	case *v.Format != Format:
-		return fmt.Errorf("%w: it was written as format %d, this program reads format %d", ErrFormat, *v.Format, Format)
+		return fmt.Errorf("%w: it was written as format %d, this program reads format %d: go on with the version of Grouper that wrote it, or begin a new run in another directory",
+			ErrFormat, *v.Format, Format)
 	}
 	return nil
 }

@@ -79,6 +79,9 @@ func (e *Event) Names() (files []File, saved *Saved, err error) {
 		var u Update
 		err = unmarshal(e.Body, &u)
 		files = []File{u.Rollouts}
+		if u.Dropped != nil {
+			files = append(files, *u.Dropped)
+		}
 	case KindEvaluation:
 		var v Evaluation
 		err = unmarshal(e.Body, &v)

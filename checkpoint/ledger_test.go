@@ -111,9 +111,9 @@ func FuzzReadLedger(f *testing.F) {
 }
 
 func FuzzParseManifest(f *testing.F) {
-	f.Add([]byte(`{"format":1,"update":3,"files":[],"groups":{}}`))
-	f.Add([]byte(`{"format":2}`))
-	f.Add([]byte("{\n  \"format\": 1,\n  \"update\": 0,\n  \"files\": [\n    {\n      \"name\": \"state.json\",\n      \"size\": 1,\n      \"sha256\": \"00\"\n    }\n  ],\n  \"groups\": {}\n}\n"))
+	f.Add([]byte(`{"format":2,"update":3,"files":[],"groups":{}}`))
+	f.Add([]byte(`{"format":9}`))
+	f.Add([]byte("{\n  \"format\": 2,\n  \"update\": 0,\n  \"files\": [\n    {\n      \"name\": \"state.json\",\n      \"size\": 1,\n      \"sha256\": \"00\"\n    }\n  ],\n  \"groups\": {}\n}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := checkpoint.ParseManifest(data)
 		if err != nil {

@@ -74,7 +74,7 @@ func TestForeignDirectory(t *testing.T) {
 		"a ledger":            {"ledger.jsonl", "accounts of 1999"},
 		"a ledger with lines": {"ledger.jsonl", "{\"paid\":1}\n{\"paid\":2}\n"},
 		"a run.json":          {"run.json", "{\"distance\": 5}\n"},
-		"a run.json alike":    {"run.json", "{\"format\": 1}\n"},
+		"a run.json alike":    {"run.json", "{\"format\": 2}\n"},
 		"a bank":              {"bank/train.jsonl", "{}\n"},
 		"a lock":              {".lock", "yarn"},
 	} {
@@ -93,7 +93,7 @@ func TestForeignDirectory(t *testing.T) {
 	}
 	t.Run("another format", func(t *testing.T) {
 		dir := t.TempDir()
-		put(t, dir, "run.json", `{"format": 2}`)
+		put(t, dir, "run.json", `{"format": 1}`)
 		before := tree(t, dir)
 		if _, err := checkpoint.Open(dir); !errors.Is(err, checkpoint.ErrFormat) || !maps.Equal(before, tree(t, dir)) {
 			t.Errorf("the error is %v, the directory %q", err, tree(t, dir))

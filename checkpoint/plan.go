@@ -10,33 +10,117 @@ import (
 	"slices"
 )
 
-// CheckUpdate says where an update and its completions are not what the plan fixes; seed is the run's.
-func (p Plan) CheckUpdate(u Update, seed int64, lines []Line) error {
+// SampledBy is the range of updates whose weights may sample the batch that an update trains on: one update, unless
+// Staleness is [Eager].
+func (p Plan) SampledBy(update int) (oldest, newest int) {
+	oldest = max(0, update-1-p.Lag)
+	if p.Staleness == Eager {
+		return oldest, max(0, update-1)
+	}
+	return oldest, oldest
+}
+
+// CheckUpdate says where an update and its completions are not what the plan fixes; dropped are those of the groups that
+// were left out, seed is the run's.
+func (p Plan) CheckUpdate(u Update, seed int64, lines, dropped []Line) error {
 	if len(u.Tasks) != p.TasksPerUpdate {
 		return fmt.Errorf("it has %d tasks, the plan %d", len(u.Tasks), p.TasksPerUpdate)
 	}
-	if len(lines) != p.TasksPerUpdate*p.GroupSize {
-		return fmt.Errorf("it has %d completions, the plan %d × %d", len(lines), p.TasksPerUpdate, p.GroupSize)
+	if err := u.check(); err != nil {
+		return err
 	}
-	if u.Weights < 0 || u.Weights >= u.Update {
-		return fmt.Errorf("its completions are of the weights of update %d", u.Weights)
+	oldest, newest := p.SampledBy(u.Update)
+	weights, err := p.groups(u.Tasks, lines, seed, oldest, newest)
+	if err != nil {
+		return err
+	}
+	for i, w := range weights {
+		if want := u.groupWeights(i); w != want {
+			return fmt.Errorf("group %d is of the weights of update %d, expected %d", i+1, w, want)
+		}
+	}
+	if _, err := p.groups(u.DroppedTasks, dropped, seed, oldest, newest); err != nil {
+		return fmt.Errorf("dropped groups: %w", err)
+	}
+	for i, task := range u.DroppedTasks {
+		if varies(dropped[i*p.GroupSize:][:p.GroupSize]) {
+			return fmt.Errorf("dropped group %d (task %q) has rewards that are not all equal", i+1, task)
+		}
+	}
+	return nil
+}
+
+// varies says whether the rewards of a group are not all equal.
+func varies(group []Line) bool {
+	return slices.ContainsFunc(group, func(l Line) bool { return l.Reward != group[0].Reward })
+}
+
+// CheckReady says where the groups that a checkpoint holds ready for the updates after its own are not what the plan fixes.
+func (p Plan) CheckReady(update int, seed int64, lines []Line) error {
+	var tasks []string
+	for i := 0; i < len(lines); i += p.GroupSize {
+		tasks = append(tasks, lines[i].Task)
+	}
+	_, err := p.groups(tasks, lines, seed, max(0, update-p.Lag), update)
+	return err
+}
+
+// groups checks that completions are a whole group of each task, sampled by one update's weights, from oldest to newest,
+// which it returns.
+func (p Plan) groups(tasks []string, lines []Line, seed int64, oldest, newest int) (weights []int, err error) {
+	if len(lines) != len(tasks)*p.GroupSize {
+		return nil, fmt.Errorf("%d completions, expected %d × %d", len(lines), len(tasks), p.GroupSize)
 	}
 	for i, l := range lines {
-		task, sample := u.Tasks[i/p.GroupSize], i%p.GroupSize
+		task, sample := tasks[i/p.GroupSize], i%p.GroupSize
 		err := l.check()
-		switch {
+		switch first := lines[i-sample].Weights; {
 		case l.Task != task || l.Sample != sample:
 			err = fmt.Errorf("task %q, sample %d where task %q, sample %d is expected", l.Task, l.Sample, task, sample)
-		case l.Weights != u.Weights:
-			err = fmt.Errorf("it is of the weights of update %d, expected %d", l.Weights, u.Weights)
+		case l.Weights != first:
+			err = fmt.Errorf("it is of the weights of update %d, its group of those of update %d", l.Weights, first)
+		case l.Weights < oldest || l.Weights > newest:
+			err = fmt.Errorf("it is of the weights of update %d, the plan allows those of %d to %d", l.Weights, oldest, newest)
 		case l.Seed != seed:
 			err = fmt.Errorf("its seed is %d, the run's is %d", l.Seed, seed)
 		}
 		if err != nil {
-			return fmt.Errorf("completion %d: %w", i+1, err)
+			return nil, fmt.Errorf("completion %d: %w", i+1, err)
+		}
+		if sample == 0 {
+			weights = append(weights, l.Weights)
 		}
 	}
+	return weights, nil
+}
+
+// check says what is wrong with an update in itself.
+func (u Update) check() error {
+	if u.Weights < 0 || u.Weights >= u.Update {
+		return fmt.Errorf("its completions are of the weights of update %d", u.Weights)
+	}
+	if n := len(u.GroupWeights); n > 0 {
+		switch oldest, newest := slices.Min(u.GroupWeights), slices.Max(u.GroupWeights); {
+		case n != len(u.Tasks):
+			return fmt.Errorf("it has %d groups and the weights of %d", len(u.Tasks), n)
+		case oldest == newest:
+			return fmt.Errorf("it lists the weights of its groups, which are all those of update %d", oldest)
+		case oldest != u.Weights || newest >= u.Update:
+			return fmt.Errorf("its groups are of the weights of updates %d to %d, the oldest is said to be %d", oldest, newest, u.Weights)
+		}
+	}
+	if n := len(u.SampledIn); n > 0 && n != len(u.Tasks) {
+		return fmt.Errorf("it has %d groups and the segments of %d", len(u.Tasks), n)
+	}
 	return nil
+}
+
+// groupWeights is the update whose weights sampled a group.
+func (u Update) groupWeights(group int) int {
+	if len(u.GroupWeights) == 0 {
+		return u.Weights
+	}
+	return u.GroupWeights[group]
 }
 
 // CheckEvaluation says where an evaluation and its completions, task by task and seed by seed, are not what the plan fixes.

@@ -15,9 +15,12 @@ import (
 )
 
 // RecordUpdate writes the completions of an update and then its event. Update must be the one after the last; lines must
-// be TasksPerUpdate groups of GroupSize completions, in the order of Tasks, samples in order. Rollouts is filled in, and
+// be TasksPerUpdate groups of GroupSize completions, in the order of Tasks, samples in order; dropped are the groups of
+// DroppedTasks likewise, none of which has two different rewards. Rollouts and Dropped are filled in, and
 // Metrics gets the [Figures] of the lines; a metric of such a name with another value is an error.
-func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
+func (r *Run) RecordUpdate(ctx context.Context, u Update, lines, dropped []Line) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -25,7 +28,8 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
 	if u.Update != r.history.Update()+1 {
 		return fmt.Errorf("checkpoint: %s after update %d", what, r.history.Update())
 	}
-	if err := r.file.Plan.CheckUpdate(u, r.file.Seed, lines); err != nil {
+	u.Rollouts, u.Dropped = File{}, nil
+	if err := r.file.Plan.CheckUpdate(u, r.file.Seed, lines, dropped); err != nil {
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
 	var err error
@@ -36,10 +40,16 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
+	var left []byte
+	if len(dropped) > 0 {
+		if left, err = encodeLines(dropped); err != nil {
+			return fmt.Errorf("checkpoint: %s: dropped: %w", what, err)
+		}
+		u.Dropped = &File{SHA256: hexDigest(left), Lines: len(dropped)}
+	}
 	u.Rollouts = File{SHA256: hexDigest(data), Lines: len(lines)}
 	for stem := range r.stems("rollouts", u.Update) {
-		u.Rollouts.Path = stem + ".jsonl.zst"
-		done, err := r.place(u.Rollouts.Path, data)
+		done, err := r.recordUpdate(&u, stem, data, left)
 		if err != nil {
 			return r.fail(what, err)
 		}
@@ -47,13 +57,33 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines []Line) error {
 			break
 		}
 	}
-	return r.fail(what, r.record(KindUpdate, u))
+	return nil
+}
+
+// recordUpdate writes under the names of a stem; false: something else has one of them.
+func (r *Run) recordUpdate(u *Update, stem string, lines, dropped []byte) (bool, error) {
+	u.Rollouts.Path = stem + ".jsonl.zst"
+	if u.Dropped != nil {
+		u.Dropped.Path = stem + ".dropped.jsonl.zst"
+		if found, err := r.compare(u.Rollouts.Path, lines); err != nil || found == other {
+			return false, err
+		}
+		if done, err := r.place(u.Dropped.Path, dropped); err != nil || !done {
+			return false, err
+		}
+	}
+	if done, err := r.place(u.Rollouts.Path, lines); err != nil || !done {
+		return false, err
+	}
+	return true, r.record(KindUpdate, *u)
 }
 
 // RecordEvaluation writes the completions and the figures of an evaluation, then its event, and returns it as it was
 // recorded. There is one evaluation of an update's weights; it must have the plan's tasks and seeds. Completions is
 // filled in, and Bank with the digest of the run's bank.
 func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) (Evaluation, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.ready(ctx); err != nil {
 		return Evaluation{}, err
 	}
@@ -141,32 +171,62 @@ func (r *Run) adoptHost(e *Evaluation) {
 	}
 }
 
-// SaveCheckpoint writes the state after the last update and then its event. Saving the same state again does nothing.
+// SaveCheckpoint writes the state after an update that this segment began with or has recorded, and then its event.
+// Saving the same state again does nothing. Updates and evaluations can be recorded while the files are written; a second
+// checkpoint waits for the first. The data of the state's tensors must not change before it returns.
 func (r *Run) SaveCheckpoint(ctx context.Context, s *State) error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	what := fmt.Sprintf("saving a checkpoint of update %d", s.Update)
+	if err := r.checkState(ctx, s); err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	tmp := r.path(fmt.Sprintf("checkpoints/%s%06d", temporary, s.Update))
+	saved, err := r.writeCheckpoint(ctx, tmp, s)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		err = r.recordCheckpoint(tmp, saved)
+	}
+	return r.fail(what, err)
+}
+
+// checkState says why a state is none of the run's.
+func (r *Run) checkState(ctx context.Context, s *State) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("saving a checkpoint of update %d", s.Update)
-	if s.Update != r.history.Update() {
-		return fmt.Errorf("checkpoint: %s: the last update is %d", what, r.history.Update())
+	if err := r.history.checkSaved(s.Update); err != nil {
+		return err
 	}
-	return r.fail(what, r.saveCheckpoint(ctx, s))
+	if err := r.file.Plan.CheckReady(s.Update, r.file.Seed, s.Ready); err != nil {
+		return fmt.Errorf("ready groups: %w", err)
+	}
+	return nil
 }
 
-func (r *Run) saveCheckpoint(ctx context.Context, s *State) error {
-	tmp := r.path(fmt.Sprintf("checkpoints/%s%06d", temporary, s.Update))
+// writeCheckpoint writes a state under a temporary name.
+func (r *Run) writeCheckpoint(ctx context.Context, tmp string, s *State) (Saved, error) {
 	if err := clearTemporary(r.disk, tmp, fs.ModeDir); err != nil {
-		return err
+		return Saved{}, err
 	}
 	m, data, err := writeState(ctx, r.disk, tmp, s)
 	if err != nil {
-		return errors.Join(err, r.disk.RemoveAll(tmp))
+		return Saved{}, errors.Join(err, r.disk.RemoveAll(tmp))
 	}
 	saved := Saved{Update: s.Update, Manifest: hexDigest(data)}
 	if ts, ok := m.Groups[WeightsGroup]; ok {
 		saved.Weights = WeightsDigest(ts)
 	}
-	for stem := range r.stems("checkpoints", s.Update) {
+	return saved, nil
+}
+
+// recordCheckpoint gives a written checkpoint its name and records it.
+func (r *Run) recordCheckpoint(tmp string, saved Saved) error {
+	for stem := range r.stems("checkpoints", saved.Update) {
 		saved.Path = stem
 		done, err := r.placeCheckpoint(tmp, saved)
 		if err != nil {

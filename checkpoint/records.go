@@ -28,12 +28,16 @@ type Line struct {
 
 // Update is the body of a ledger event of kind "update".
 type Update struct {
-	Update   int             `json:"update"`         // 1 for the first
-	Weights  int             `json:"weights_update"` // the update whose weights sampled the completions
-	Tasks    []string        `json:"tasks"`
-	Rollouts File            `json:"rollouts"`
-	Metrics  json.RawMessage `json:"metrics"`        // a flat object of numbers; part of the logical content
-	Timing   json.RawMessage `json:"host,omitempty"` // a flat object of seconds and rates; facts of the host
+	Update       int             `json:"update"`                  // 1 for the first
+	Weights      int             `json:"weights_update"`          // the oldest update whose weights sampled a group
+	GroupWeights []int           `json:"group_weights,omitempty"` // of each group, where they are not the same for all
+	Tasks        []string        `json:"tasks"`                   // of each group
+	SampledIn    []int           `json:"sampled_in,omitempty"`    // the segment that sampled each group, where one was restored from an earlier segment; a fact of the host
+	Rollouts     File            `json:"rollouts"`
+	DroppedTasks []string        `json:"dropped_tasks,omitempty"` // of the groups that were sampled and left out, as all their rewards are equal
+	Dropped      *File           `json:"dropped,omitempty"`       // their completions
+	Metrics      json.RawMessage `json:"metrics"`                 // a flat object of numbers; part of the logical content
+	Timing       json.RawMessage `json:"host,omitempty"`          // a flat object of seconds and rates; facts of the host
 }
 
 // Evaluation is the body of a ledger event of kind "evaluation" and the content of evals/NNNNNN.json.

@@ -10,14 +10,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// Run is an open run directory. One Run holds it at a time; its methods must not be called concurrently.
+// Run is an open run directory. One Run holds it at a time; its methods may be called concurrently.
 type Run struct {
-	dir     string
-	disk    disk
-	now     func() time.Time
+	dir    string
+	disk   disk
+	now    func() time.Time
+	saving sync.Mutex // held while a checkpoint is written; taken before mu
+	mu     sync.Mutex // guards what follows, and the order of the ledger
+
 	lock    *lock
 	ledger  *ledger
 	file    *RunFile // nil before Begin
@@ -25,6 +29,7 @@ type Run struct {
 	named   map[string]string // every path that any event names, with the last digest: of checkpoints the manifest's
 	state   *State
 	notes   []string
+	behind  bool // the clock was found to be behind the ledger
 }
 
 // Open opens a run directory or creates it, and holds it until Close: a second Open fails with [ErrLocked]. It tidies up
@@ -88,21 +93,35 @@ func (r *Run) Dir() string { return r.dir }
 
 // Notes says what opening and beginning found that a person should know: what a crash left, checkpoints that were passed
 // over, updates that are made again, versions that changed, completions that are lost.
-func (r *Run) Notes() []string { return slices.Clone(r.notes) }
+func (r *Run) Notes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.notes)
+}
 
 // History is the retained trajectory so far.
-func (r *Run) History() History { return r.history.clone() }
+func (r *Run) History() History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.history.clone()
+}
 
 // Segment is the number of this opening of the run, from 1; 0 before Begin.
 func (r *Run) Segment() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.file == nil {
 		return 0
 	}
 	return len(r.history.Segments)
 }
 
-// Close releases the run directory. Everything recorded is already durable.
+// Close releases the run directory. Everything recorded is already durable. It waits for a checkpoint that is being written.
 func (r *Run) Close() error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var errs []error
 	if r.state != nil {
 		errs = append(errs, r.state.Close())
@@ -124,6 +143,8 @@ func (r *Run) Close() error {
 // checkpoint, rolls back what was recorded after it, and returns its state; nil if there is none, which means the base
 // weights again. A damaged checkpoint is passed over with a note; one of another format is [ErrFormat].
 func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -279,7 +300,15 @@ func (r *Run) restore(segment *Segment) (*State, error) {
 
 // record appends an event and takes it into the history.
 func (r *Run) record(kind string, body any) error {
-	e, err := newEvent(r.ledger.seq+1, r.now(), kind, body, r.ledger.prev)
+	at := r.now()
+	if back := r.history.last.Sub(at); back > 0 {
+		at = r.history.last
+		if !r.behind {
+			r.note("the clock is %s behind the last event: events get that one's time, %s, until it has caught up", back, at.Format(timeFormat))
+		}
+		r.behind = true
+	}
+	e, err := newEvent(r.ledger.seq+1, at, kind, body, r.ledger.prev)
 	if err != nil {
 		return err
 	}
@@ -310,6 +339,8 @@ func (r *Run) name(e *Event) error {
 
 // Finish records that nothing is left to do. It does nothing if that is already the last event.
 func (r *Run) Finish(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		},
 		"gone": func(t *testing.T, folder string) { remove(t, folder) },
 		"other format": func(t *testing.T, folder string) {
-			write(t, filepath.Join(folder, "manifest.json"), []byte(`{"format":2}`))
+			write(t, filepath.Join(folder, "manifest.json"), []byte(`{"format":9}`))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,9 +208,9 @@ func TestOtherFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(folder, "manifest.json"), bytes.Replace(manifest, []byte(`"format": 1`), []byte(`"format": 2`), 1))
+	write(t, filepath.Join(folder, "manifest.json"), bytes.Replace(manifest, []byte(`"format": 2`), []byte(`"format": 1`), 1))
 	_, _, err = checkpoint.OpenState(folder, "")
-	if !errors.Is(err, checkpoint.ErrFormat) || !strings.Contains(err.Error(), "format 2, this program reads format 1") {
+	if !errors.Is(err, checkpoint.ErrFormat) || !strings.Contains(err.Error(), "format 1, this program reads format 2: go on with the version of Grouper that wrote it") {
 		t.Errorf("the error is %v", err)
 	}
 	write(t, filepath.Join(dir, "run.json"), []byte(`{"format": 3, "unknown": true}`))
@@ -301,7 +301,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 	record := func(r *checkpoint.Run, token int32) {
 		u, lines := update(1, token)
-		if err := r.RecordUpdate(t.Context(), u, lines); err != nil {
+		if err := r.RecordUpdate(t.Context(), u, lines, nil); err != nil {
 			t.Fatal(err)
 		}
 		s := checkpoint.NewState(1)
@@ -353,7 +353,7 @@ func update(n int, token int32) (checkpoint.Update, []checkpoint.Line) {
 func TestRefusedRecords(t *testing.T) {
 	r := mustOpen(t, filepath.Join(t.TempDir(), "run"))
 	u, lines := update(1, 5)
-	if err := r.RecordUpdate(t.Context(), u, lines); err == nil {
+	if err := r.RecordUpdate(t.Context(), u, lines, nil); err == nil {
 		t.Error("an update was recorded before the run began")
 	}
 	id, err := program.Identity()
@@ -387,7 +387,7 @@ func TestRefusedRecords(t *testing.T) {
 	} {
 		u, lines := update(1, 5)
 		c.change(&u, lines)
-		if err := r.RecordUpdate(t.Context(), u, lines); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := r.RecordUpdate(t.Context(), u, lines, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, expected one that says %q", name, err, c.want)
 		}
 	}
@@ -399,10 +399,10 @@ func TestRefusedRecords(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.RecordUpdate(cancelled, u, lines); !errors.Is(err, context.Canceled) {
+	if err := r.RecordUpdate(cancelled, u, lines, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled recording gave %v", err)
 	}
-	if err := r.RecordUpdate(t.Context(), u, lines); err != nil {
+	if err := r.RecordUpdate(t.Context(), u, lines, nil); err != nil {
 		t.Errorf("after all refusals: %v", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 const (
 	manifestName = "manifest.json"
 	stateName    = "state.json"
+	readyName    = "ready.jsonl.zst"
 	tensorsExt   = ".safetensors"
 )
 
@@ -35,7 +36,7 @@ func writeState(ctx context.Context, d disk, dir string, s *State) (*Manifest, [
 	if err := d.Mkdir(dir); err != nil {
 		return nil, nil, err
 	}
-	m := &Manifest{Format: Format, Update: s.Update, Files: []ManifestFile{}, Groups: map[string][]TensorRecord{}}
+	m := &Manifest{Format: Format, Update: s.Update, Ready: len(s.Ready), Files: []ManifestFile{}, Groups: map[string][]TensorRecord{}}
 	write := func(name string, content func(io.Writer) error) error {
 		f := ManifestFile{Name: name}
 		err := createFile(d, filepath.Join(dir, name), func(w io.Writer) error {
@@ -79,6 +80,19 @@ func writeState(ctx context.Context, d disk, dir string, s *State) (*Manifest, [
 	})
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(s.Ready) > 0 {
+		lines, err := encodeLines(s.Ready)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", readyName, err)
+		}
+		err = write(readyName, func(w io.Writer) error {
+			_, err := w.Write(lines)
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	slices.SortFunc(m.Files, func(a, b ManifestFile) int { return strings.Compare(a.Name, b.Name) })
 	data, err := m.encode()
@@ -175,6 +189,12 @@ func (s *State) open(dir string, want ManifestFile, m *Manifest) error {
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != want.SHA256 {
 		return fmt.Errorf("SHA-256 is %s, expected %s", got, want.SHA256)
+	}
+	if want.Name == readyName {
+		if s.Ready, _, err = ReadLines(io.NewSectionReader(file, 0, want.Size)); err == nil && len(s.Ready) != m.Ready {
+			err = fmt.Errorf("%d completions, expected %d", len(s.Ready), m.Ready)
+		}
+		return err
 	}
 	group, isGroup := strings.CutSuffix(want.Name, tensorsExt)
 	if !isGroup {

@@ -33,6 +33,7 @@ type State struct {
 	Update  int
 	Tensors map[string][]Tensor // in a group, names are unique; the order is kept
 	Values  map[string]json.RawMessage
+	Ready   []Line // whole groups that were sampled and graded and are not yet trained on
 
 	closers []io.Closer
 }
@@ -95,8 +96,9 @@ type stateFile struct {
 type Manifest struct {
 	Format int                       `json:"format"`
 	Update int                       `json:"update"`
-	Files  []ManifestFile            `json:"files"`  // every other file of the folder, sorted
-	Groups map[string][]TensorRecord `json:"groups"` // the tensors of <group>.safetensors
+	Ready  int                       `json:"ready,omitempty"` // completions in ready.jsonl.zst
+	Files  []ManifestFile            `json:"files"`           // every other file of the folder, sorted
+	Groups map[string][]TensorRecord `json:"groups"`          // the tensors of <group>.safetensors
 }
 
 // ManifestFile names a file of a checkpoint with what it must contain.
@@ -147,6 +149,12 @@ func ParseManifest(data []byte) (*Manifest, error) {
 	want := []string{stateName}
 	for group := range m.Groups {
 		want = append(want, group+tensorsExt)
+	}
+	if m.Ready < 0 {
+		return nil, bad("it names %d ready completions", m.Ready)
+	}
+	if m.Ready > 0 {
+		want = append(want, readyName)
 	}
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(names)); len(names) != len(m.Files) || !slices.Equal(got, want) {

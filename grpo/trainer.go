@@ -222,7 +222,7 @@ func (t *Trainer) record(ctx context.Context, u *Update, groups []rollout.Group)
 	for _, g := range groups {
 		event.Tasks = append(event.Tasks, g.Task.ID)
 	}
-	return t.parts.Run.RecordUpdate(context.WithoutCancel(ctx), event, lines)
+	return t.parts.Run.RecordUpdate(context.WithoutCancel(ctx), event, lines, nil)
 }
 
 // keep saves what is complete before the trainer is left, whatever ended the loop.

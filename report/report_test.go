@@ -199,8 +199,8 @@ func TestTables(t *testing.T) {
 func TestRolledBackUpdatesCountInNothing(t *testing.T) {
 	interrupted := record(t, testrun.Program{Updates: 5, Every: 2, Seed: 9}, testrun.Program{Updates: 7, Every: 2, Seed: 9})
 	got, h := write(t, interrupted)
-	if h.RolledBack != 1 || len(h.Updates) != 7 {
-		t.Fatalf("%d updates, %d rolled back", len(h.Updates), h.RolledBack)
+	if h.RolledBack.Updates != 1 || len(h.Updates) != 7 {
+		t.Fatalf("%d updates, %d rolled back", len(h.Updates), h.RolledBack.Updates)
 	}
 	want, _ := write(t, record(t, testrun.Program{Updates: 7, Every: 2, Seed: 9}))
 	note := "; 1 more were rolled back and count in nothing"
@@ -287,7 +287,7 @@ func TestRunsWithLittleInThem(t *testing.T) {
 		{"no evaluations", "No evaluation was recorded", "no evaluations yet", 1, func(t *testing.T) string {
 			r := begin(t, func(id *checkpoint.Identity) { id.Plan = checkpoint.Plan{TasksPerUpdate: 1, GroupSize: 1} })
 			line := checkpoint.Line{Task: "echo/0", Prompt: []int32{1}, Tokens: []int32{2}, LogProbs: []float32{-1}, Finish: "stop", Reward: 1}
-			if err := r.RecordUpdate(t.Context(), checkpoint.Update{Update: 1, Tasks: []string{"echo/0"}}, []checkpoint.Line{line}); err != nil {
+			if err := r.RecordUpdate(t.Context(), checkpoint.Update{Update: 1, Tasks: []string{"echo/0"}}, []checkpoint.Line{line}, nil); err != nil {
 				t.Fatal(err)
 			}
 			return r.Dir()

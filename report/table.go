@@ -96,8 +96,8 @@ func progress(h *checkpoint.History) string {
 	if !h.Finished {
 		s += " so far; the run is not finished"
 	}
-	if h.RolledBack > 0 {
-		s += fmt.Sprintf("; %d more were rolled back and count in nothing", h.RolledBack)
+	if h.RolledBack.Updates > 0 {
+		s += fmt.Sprintf("; %d more were rolled back and count in nothing", h.RolledBack.Updates)
 	}
 	return s + "."
 }

@@ -23,27 +23,36 @@ func (v *verifier) logicalDigest() (string, error) {
 	for _, path := range slices.Sorted(maps.Keys(fields)) {
 		fmt.Fprintf(h, "field %s %s\n", path, fields[path])
 	}
-	line := func(kind string, update int, body any, f checkpoint.File) error {
-		content, ok := v.content[f.Path]
-		if !ok {
-			return fmt.Errorf("%s was not read", f.Path)
+	line := func(kind string, update int, body any, files ...*checkpoint.File) error {
+		content := ""
+		for _, f := range files {
+			if f == nil {
+				continue
+			}
+			c, ok := v.content[f.Path]
+			if !ok {
+				return fmt.Errorf("%s was not read", f.Path)
+			}
+			content += " " + c
 		}
 		data, err := canonical(body)
 		if err != nil {
 			return err
 		}
 		sum := sha256.Sum256(data)
-		fmt.Fprintf(h, "%s %d %s %s\n", kind, update, hex.EncodeToString(sum[:]), content)
+		fmt.Fprintf(h, "%s %d %s%s\n", kind, update, hex.EncodeToString(sum[:]), content)
 		return nil
 	}
 	for _, u := range v.history.Updates {
 		body := struct {
-			Update  int             `json:"update"`
-			Weights int             `json:"weights_update"`
-			Tasks   []string        `json:"tasks"`
-			Metrics json.RawMessage `json:"metrics"`
-		}{u.Update, u.Weights, u.Tasks, u.Metrics}
-		if err := line("update", u.Update, body, u.Rollouts); err != nil {
+			Update       int             `json:"update"`
+			Weights      int             `json:"weights_update"`
+			GroupWeights []int           `json:"group_weights,omitempty"`
+			Tasks        []string        `json:"tasks"`
+			DroppedTasks []string        `json:"dropped_tasks,omitempty"`
+			Metrics      json.RawMessage `json:"metrics"`
+		}{u.Update, u.Weights, u.GroupWeights, u.Tasks, u.DroppedTasks, u.Metrics}
+		if err := line("update", u.Update, body, &u.Rollouts, u.Dropped); err != nil {
 			return "", err
 		}
 	}
@@ -56,7 +65,7 @@ func (v *verifier) logicalDigest() (string, error) {
 			Completions *struct{} `json:"completions,omitempty"` // hides the embedded field
 			Host        *struct{} `json:"host,omitempty"`
 		}{Evaluation: e}
-		if err := line("evaluation", e.Update, body, e.Completions); err != nil {
+		if err := line("evaluation", e.Update, body, &e.Completions); err != nil {
 			return "", err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grouper-rl/grouper/checkpoint"
@@ -195,20 +196,7 @@ var unfinishedName = regexp.MustCompile(`^(rollouts|checkpoints|evals)/\.tmp-\d{
 // unknown judges a file that no event names: what the next event would have named is unfinished work.
 func (v *verifier) unknown(name string) {
 	parts := strings.Split(name, "/")
-	next := map[string]string{
-		"rollouts":    fmt.Sprintf("%06d.", v.history.Update()+1),
-		"checkpoints": fmt.Sprintf("%06d", v.history.Update()),
-	}
-	unfinished := unfinishedName.MatchString(name)
-	if prefix := next[parts[0]]; prefix != "" && !v.history.Finished {
-		unfinished = unfinished || parts[1] == prefix || strings.HasPrefix(parts[1], strings.TrimSuffix(prefix, ".")+".")
-	}
-	var update int
-	if n, _ := fmt.Sscanf(parts[1], "%d.", &update); parts[0] == "evals" && n == 1 && !v.history.Finished {
-		_, recorded := v.history.Evaluation(update)
-		unfinished = unfinished || !recorded && update <= v.history.Update()
-	}
-	if unfinished {
+	if unfinishedName.MatchString(name) || v.next(parts[0], parts[1]) {
 		v.note("%s is unfinished work: nothing counts it, and the run makes it again", name)
 		return
 	}
@@ -216,6 +204,34 @@ func (v *verifier) unknown(name string) {
 		return // a running program has recorded it in the meantime
 	}
 	v.find(Finding{File: name, What: "no event of the ledger names it"})
+}
+
+// recordNumber is the update that a record's name begins with.
+var recordNumber = regexp.MustCompile(`^(\d{6,})(\.|$)`)
+
+// next says whether a name is one that the next events could give. Checkpoints are written while updates go on.
+func (v *verifier) next(folder, name string) bool {
+	number := recordNumber.FindStringSubmatch(name)
+	if number == nil || v.history.Finished {
+		return false
+	}
+	update, err := strconv.Atoi(number[1])
+	if err != nil || fmt.Sprintf("%06d", update) != number[1] {
+		return false
+	}
+	last := v.history.Update()
+	switch folder {
+	case "rollouts":
+		return update == last+1
+	case "checkpoints":
+		segment := v.history.Segments[len(v.history.Segments)-1]
+		saved := slices.ContainsFunc(v.history.Checkpoints, func(c checkpoint.Saved) bool { return c.Update == update })
+		return !saved && update >= segment.Update && update <= last
+	case "evals":
+		_, evaluated := v.history.Evaluation(update)
+		return !evaluated && update <= last
+	}
+	return false
 }
 
 // later names what the ledger has come to name since it was read first. It is asked only once there is something unknown.

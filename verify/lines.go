@@ -102,8 +102,14 @@ func (v *verifier) updates(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		completions += len(lines)
-		if err := v.run.Plan.CheckUpdate(u, v.run.Seed, lines); err != nil {
+		var dropped []checkpoint.Line
+		if u.Dropped != nil {
+			if dropped, ok = v.lines(ctx, *u.Dropped); !ok {
+				continue
+			}
+		}
+		completions += len(lines) + len(dropped)
+		if err := v.run.Plan.CheckUpdate(u, v.run.Seed, lines, dropped); err != nil {
 			v.fails(u.Rollouts.Path, err)
 		}
 		for _, id := range u.Tasks {
@@ -114,7 +120,7 @@ func (v *verifier) updates(ctx context.Context) {
 		v.metrics(e.Seq, u, checkpoint.Figures(lines, v.run.Plan.GroupSize))
 	}
 	v.checked("rollouts: %d updates, %d rolled back; %d completions%s; tasks, samples, seeds and the metrics that follow from them",
-		updates, v.history.RolledBack, completions, v.graded())
+		updates, v.history.RolledBack.Updates, completions, v.graded())
 }
 
 func (v *verifier) graded() string {

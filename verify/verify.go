@@ -9,13 +9,13 @@
 //	grouper logical digest 1
 //	field <path> <JSON>                     each of RunFile.Fields, sorted by path: settings without the changeable
 //	                                        ones (budgets), seed, plan, grader, digests of what the run started from, bank files
-//	update <n> <digest> <content>           each retained update, in order
+//	update <n> <digest> <content>           each retained update, in order; <content> of the dropped groups follows if there are any
 //	evaluation <n> <digest> <content>       each retained evaluation that the plan asks for, by update: the one with which a run
 //	                                        ended that was given a larger budget afterwards is none of them
 //
-// An update's digest is taken of the JSON object {"update", "weights_update", "tasks", "metrics"} as the ledger has these
-// members, without spaces; an evaluation's of its ledger body without "host" and "completions". The content is the digest of
-// the decompressed lines. Versions, times, facts of the host, file names, compression, segments and checkpoints do not enter.
+// An update's digest is taken of the JSON object {"update", "weights_update", "group_weights", "tasks", "dropped_tasks",
+// "metrics"} as the ledger has these members, without those that it has not, without spaces; an evaluation's of its ledger
+// body without "host" and "completions". The content is the digest of the decompressed lines. Versions, times, facts of the host, file names, compression, segments and checkpoints do not enter.
 package verify
 
 import (

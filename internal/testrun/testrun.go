@@ -158,7 +158,7 @@ func (p Program) update(ctx context.Context, r *checkpoint.Run, train []envs.Tas
 	}
 	event.Metrics = json.RawMessage(fmt.Sprintf(`{"loss":%v}`, float64(w[0])/7))
 	event.Timing = json.RawMessage(fmt.Sprintf(`{"seconds":%v}`, p.Host))
-	return p.try(func() error { return r.RecordUpdate(ctx, event, lines) })
+	return p.try(func() error { return r.RecordUpdate(ctx, event, lines, nil) })
 }
 
 func (p Program) evaluate(ctx context.Context, r *checkpoint.Run, tasks []envs.Task, w *weights, u int) error {

@@ -2,6 +2,7 @@ package decoder_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -21,6 +22,27 @@ import (
 func small() decoder.Config {
 	return decoder.Config{Vocab: 23, Hidden: 24, Layers: 2, Heads: 6, KVHeads: 2, HeadDim: 8, Intermediate: 40,
 		MaxPositions: 64, NormEps: 1e-6, Rope: decoder.Rope{Theta: 1e4}, InitDeviation: 0.2}
+}
+
+// families are the ways in which the supported models differ from Llama.
+var families = []struct {
+	name   string
+	change func(*decoder.Config)
+}{
+	{"windows", func(c *decoder.Config) { c.PerLayer = []decoder.Layer{{Window: 4}, {Window: 30}} }},
+	{"olmo2", func(c *decoder.Config) {
+		c.Norms, c.NormStyle, c.WholeQKNorm = decoder.NormsAfter, decoder.NormOLMo, true
+	}},
+	{"gemma3", func(c *decoder.Config) {
+		c.Norms, c.NormStyle, c.QKNorm, c.Tied, c.Activation = decoder.NormsAround, decoder.NormOffset, true, true, decoder.GeluTanh
+		c.EmbeddingScale, c.AttentionScale = 5, 0.2
+		c.Rope, c.LocalRope = decoder.Rope{Type: decoder.RopeLinear, Factor: 8, Theta: 1e6}, decoder.Rope{Theta: 1e4}
+		c.PerLayer = []decoder.Layer{{Window: 3, Rope: decoder.LocalRope}, {}}
+	}},
+	{"experts, no rope", func(c *decoder.Config) {
+		c.PerLayer = []decoder.Layer{{Experts: true}, {Rope: decoder.NoRope}}
+		c.Experts = decoder.Experts{Count: 5, Chosen: 2, Intermediate: 7, Renormalize: true}
+	}},
 }
 
 func build(t testing.TB, c decoder.Config) (*decoder.Decoder, *policy.Weights) {
@@ -84,12 +106,13 @@ func randomTokens(r *rand.Rand, rows, width, vocab int) [][]int32 {
 
 // Training computes each prompt once; a difference from separate rows would silently train something else.
 func TestGroupsEqualSeparateRows(t *testing.T) {
-	for _, c := range []struct {
+	type shape struct {
 		name                     string
 		groups, each, width, len int
 		pads                     []int32
 		change                   func(*decoder.Config)
-	}{
+	}
+	cases := []shape{
 		{"odd sizes", 3, 5, 7, 9, []int32{0, 2, 6}, func(*decoder.Config) {}},
 		{"all options", 2, 3, 5, 2, []int32{4, 0}, func(c *decoder.Config) {
 			c.Layers, c.QKNorm, c.QKVBias, c.OutputBias, c.MLPBias, c.Tied = 1, true, true, true, true, true
@@ -99,9 +122,21 @@ func TestGroupsEqualSeparateRows(t *testing.T) {
 		{"unpadded prompts of one token, heads of their own, gathered embedding", 2, 2, 1, 3, nil, func(c *decoder.Config) {
 			c.Layers, c.KVHeads, c.Vocab = 1, 6, 3000
 		}},
-	} {
+		// Blocks of two completion tokens: windows that cut the prompt, and that leave it behind.
+		{"windows in blocks", 2, 2, 9, 7, []int32{0, 5}, func(c *decoder.Config) {
+			c.QueryBlock, c.PerLayer = 2, []decoder.Layer{{Window: 4}, {Window: 11}}
+		}},
+	}
+	onBoth := len(cases)
+	for _, f := range families {
+		cases = append(cases, shape{f.name, 2, 2, 6, 5, []int32{3, 0}, f.change})
+	}
+	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+				if i >= onBoth && b.Kind() != backend.Go {
+					t.Skip("compiling takes long; TestGolden has groups of these families on XLA")
+				}
 				cfg := small()
 				c.change(&cfg)
 				d, w := build(t, cfg)
@@ -157,9 +192,16 @@ func TestGroupsEqualSeparateRows(t *testing.T) {
 // Decoding with a cache must give the distribution that training sees.
 func TestExtendEqualsHidden(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
-		for _, block := range []int{0, 3} {
+		for n, change := range []func(*decoder.Config){
+			func(c *decoder.Config) { c.QKNorm = true },
+			func(c *decoder.Config) { c.QKNorm, c.QueryBlock = true, 3 },
+			func(c *decoder.Config) { c.QueryBlock, c.PerLayer = 3, []decoder.Layer{{Window: 4}, {Window: 9}} },
+		} {
+			if n == 2 && b.Kind() != backend.Go { // compiling takes long, and TestGolden decodes with windows on XLA
+				continue
+			}
 			cfg := small()
-			cfg.QueryBlock, cfg.QKNorm = block, true
+			change(&cfg)
 			d, w := build(t, cfg)
 			const rows, width, capacity = 3, 11, 13
 			tokens := randomTokens(rand.New(rand.NewPCG(3, 4)), rows, width, cfg.Vocab)
@@ -200,7 +242,7 @@ func TestExtendEqualsHidden(t *testing.T) {
 				for i := range rows {
 					for j := max(span[0], int(pads[i])); j < span[1]; j++ {
 						a := got[(i*(span[1]-span[0])+j-span[0])*cfg.Hidden:][:cfg.Hidden]
-						requireNear(t, distance(a, want[(i*width+j)*cfg.Hidden:][:cfg.Hidden]), 1e-4, "row %d, token %d", i, j)
+						requireNear(t, distance(a, want[(i*width+j)*cfg.Hidden:][:cfg.Hidden]), 1e-4, fmt.Sprintf("case %d, row %d, token %d", n, i, j))
 					}
 				}
 			}
@@ -215,7 +257,12 @@ func TestExtendInLoop(t *testing.T) {
 		if !b.Supports(compute.OpTypeDynamicUpdateSlice) {
 			t.Skip("this backend decodes one call a token")
 		}
-		d, w := build(t, small())
+		c := small() // with all that needs constants of its own
+		c.Norms, c.NormStyle, c.Activation, c.EmbeddingScale = decoder.NormsAround, decoder.NormOffset, decoder.GeluTanh, 5
+		c.LocalRope = decoder.Rope{Type: decoder.RopeLinear, Factor: 8, Theta: 1e6}
+		c.PerLayer = []decoder.Layer{{Window: 3, Rope: decoder.LocalRope, Experts: true}, {}}
+		c.Experts = decoder.Experts{Count: 5, Chosen: 2, Intermediate: 7, Renormalize: true}
+		d, w := build(t, c)
 		defer w.Free()
 		const rows, steps = 2, 6
 		n := len(w.Params)
@@ -279,50 +326,63 @@ func TestExtendInLoop(t *testing.T) {
 // Weights in bfloat16 must give what the same weights give in float32, up to rounding, and gradients for all of them.
 func TestBFloat16(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
-		c := small()
-		c.DType, c.QKNorm, c.QueryBlock = dtypes.BFloat16, true, 2
-		d, w := build(t, c)
-		defer w.Free()
-		n := len(w.Params)
-		r := rand.New(rand.NewPCG(5, 6))
-		out := call(t, b, func(in []*graph.Node) []*graph.Node {
-			loss := func(v policy.Vars) (*graph.Node, *graph.Node) {
-				h := d.HiddenGroups(v, policy.Groups{Prompts: policy.Inputs{Tokens: in[n], Pad: in[n+2]}, Completions: in[n+1]})
-				logits := d.Logits(v, graph.Reshape(h, -1, c.Hidden))
-				return logits, graph.ReduceAllSum(graph.Mul(logits, in[n+3]))
+		t.Run("qwen3", func(t *testing.T) {
+			compareBFloat16(t, b, func(c *decoder.Config) { c.QKNorm, c.QueryBlock = true, 2 })
+		})
+		if b.Kind() == backend.Go { // compiling for XLA takes long
+			for _, f := range families {
+				t.Run(f.name, func(t *testing.T) { compareBFloat16(t, b, f.change) })
 			}
-			var wide policy.Vars
-			for _, x := range in[:n] {
-				wide = append(wide, graph.ConvertDType(x, dtypes.Float32))
-			}
-			half, halfLoss := loss(in[:n])
-			full, fullLoss := loss(wide)
-			res := []*graph.Node{half, full}
-			halfGrad, fullGrad := graph.Gradient(halfLoss, in[:n]...), graph.Gradient(fullLoss, wide...)
-			for i := range n {
-				res = append(res, graph.ConvertDType(halfGrad[i], dtypes.Float32), fullGrad[i])
-			}
-			return res
-		}, w.Tensors, randomTokens(r, 2, 5, c.Vocab), randomTokens(r, 4, 3, c.Vocab), []int32{2, 0}, func() [][]float32 {
-			weights := make([][]float32, 16)
-			for i := range weights {
-				for range c.Vocab {
-					weights[i] = append(weights[i], float32(r.NormFloat64()))
-				}
-			}
-			return weights
-		}())
-		require.Equal(t, dtypes.Float32, out[0].DType())
-		for i := 0; i < len(out); i += 2 {
-			half, full := values(t, out[i]), values(t, out[i+1])
-			square, off := 0.0, 0.0
-			for j := range full {
-				square += float64(full[j]) * float64(full[j])
-				off += (float64(half[j]) - float64(full[j])) * (float64(half[j]) - float64(full[j]))
-			}
-			requireNear(t, math.Sqrt(off), 0.05*math.Sqrt(square), "output", i/2)
 		}
 	})
+}
+
+// compareBFloat16 computes a model in bfloat16 and in float32.
+func compareBFloat16(t *testing.T, b *backend.Backend, change func(*decoder.Config)) {
+	c := small()
+	c.DType = dtypes.BFloat16
+	change(&c)
+	d, w := build(t, c)
+	defer w.Free()
+	n := len(w.Params)
+	r := rand.New(rand.NewPCG(5, 6))
+	out := call(t, b, func(in []*graph.Node) []*graph.Node {
+		loss := func(v policy.Vars) (*graph.Node, *graph.Node) {
+			h := d.HiddenGroups(v, policy.Groups{Prompts: policy.Inputs{Tokens: in[n], Pad: in[n+2]}, Completions: in[n+1]})
+			logits := d.Logits(v, graph.Reshape(h, -1, c.Hidden))
+			return logits, graph.ReduceAllSum(graph.Mul(logits, in[n+3]))
+		}
+		var wide policy.Vars
+		for _, x := range in[:n] {
+			wide = append(wide, graph.ConvertDType(x, dtypes.Float32))
+		}
+		half, halfLoss := loss(in[:n])
+		full, fullLoss := loss(wide)
+		res := []*graph.Node{half, full}
+		halfGrad, fullGrad := graph.Gradient(halfLoss, in[:n]...), graph.Gradient(fullLoss, wide...)
+		for i := range n {
+			res = append(res, graph.ConvertDType(halfGrad[i], dtypes.Float32), fullGrad[i])
+		}
+		return res
+	}, w.Tensors, randomTokens(r, 2, 5, c.Vocab), randomTokens(r, 4, 3, c.Vocab), []int32{2, 0}, func() [][]float32 {
+		weights := make([][]float32, 16)
+		for i := range weights {
+			for range c.Vocab {
+				weights[i] = append(weights[i], float32(r.NormFloat64()))
+			}
+		}
+		return weights
+	}())
+	require.Equal(t, dtypes.Float32, out[0].DType())
+	for i := 0; i < len(out); i += 2 {
+		half, full := values(t, out[i]), values(t, out[i+1])
+		square, off := 0.0, 0.0
+		for j := range full {
+			square += float64(full[j]) * float64(full[j])
+			off += (float64(half[j]) - float64(full[j])) * (float64(half[j]) - float64(full[j]))
+		}
+		requireNear(t, math.Sqrt(off), 0.05*math.Sqrt(square), "output", i/2)
+	}
 }
 
 // A seed must mean the same weights everywhere, or published runs could not be repeated.
@@ -348,6 +408,9 @@ func TestInit(t *testing.T) {
 // Each mistake must name its field; a size that is nonsense must fail before memory is asked for.
 func TestValidate(t *testing.T) {
 	require.NoError(t, small().Validate())
+	experts := func(e decoder.Experts) func(*decoder.Config) {
+		return func(c *decoder.Config) { c.PerLayer, c.Experts = []decoder.Layer{{Experts: true}, {}}, e }
+	}
 	for want, change := range map[string]func(*decoder.Config){
 		"Vocab is 0":          func(c *decoder.Config) { c.Vocab = 0 },
 		"Hidden is -1":        func(c *decoder.Config) { c.Hidden = -1 },
@@ -369,6 +432,33 @@ func TestValidate(t *testing.T) {
 		},
 		"Rope.BetaFast, BetaSlow is": func(c *decoder.Config) {
 			c.Rope = decoder.Rope{Type: decoder.RopeYarn, Theta: 1e4, Factor: 2, Original: 8, BetaFast: -1}
+		},
+		"PerLayer is of 3 layers":     func(c *decoder.Config) { c.PerLayer = make([]decoder.Layer, 3) },
+		"PerLayer[1].Window is -1":    func(c *decoder.Config) { c.PerLayer = []decoder.Layer{{}, {Window: -1}} },
+		"PerLayer[0].Rope is 3":       func(c *decoder.Config) { c.PerLayer = []decoder.Layer{{Rope: 3}, {}} },
+		"LocalRope.Theta is 0":        func(c *decoder.Config) { c.PerLayer = []decoder.Layer{{Rope: decoder.LocalRope}, {}} },
+		"Norms is 3":                  func(c *decoder.Config) { c.Norms = 3 },
+		"NormStyle is 3":              func(c *decoder.Config) { c.NormStyle = 3 },
+		`Activation is "relu"`:        func(c *decoder.Config) { c.Activation = "relu" },
+		"QKNorm is true":              func(c *decoder.Config) { c.QKNorm, c.WholeQKNorm = true, true },
+		"EmbeddingScale is -1":        func(c *decoder.Config) { c.EmbeddingScale = -1 },
+		"AttentionScale is NaN":       func(c *decoder.Config) { c.AttentionScale = math.NaN() },
+		`DTypes["x"] is Int32`:        func(c *decoder.Config) { c.DTypes = map[string]dtypes.DType{"x": dtypes.Int32} },
+		"Experts.Count is 0":          experts(decoder.Experts{Chosen: 1, Intermediate: 1}),
+		"Experts.Count is 1073741824": experts(decoder.Experts{Count: 1 << 30, Chosen: 1, Intermediate: 1}),
+		"Experts.Chosen is 3":         experts(decoder.Experts{Count: 2, Chosen: 3, Intermediate: 1}),
+		"Experts.Intermediate is 0":   experts(decoder.Experts{Count: 2, Chosen: 2}),
+		`Names["{layer} up"] is "x"`: func(c *decoder.Config) {
+			d, err := decoder.New(*c)
+			require.NoError(t, err)
+			c.Names = maps.Clone(d.Config().Names)
+			c.Names[decoder.Up] = "x" // one name for two layers
+		},
+		`Names["{layer} key"] is ""`: func(c *decoder.Config) {
+			d, err := decoder.New(*c)
+			require.NoError(t, err)
+			c.Names = maps.Clone(d.Config().Names)
+			delete(c.Names, decoder.Key)
 		},
 		"Rope.AttentionFactor is -1": func(c *decoder.Config) {
 			c.Rope = decoder.Rope{Type: decoder.RopeYarn, Theta: 1e4, Factor: 2, Original: 8, AttentionFactor: -1}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -209,15 +210,18 @@ func (m *goldenModel) forward(t *testing.T, b *backend.Backend) {
 		pads[i] = int32(width - n)
 	}
 	n := len(m.weights)
+	g := m.groups(t)
 	out := call(t, b, func(in []*graph.Node) []*graph.Node {
 		w := policy.Vars(in[:n])
 		logits := func(h *graph.Node) *graph.Node { return m.Logits(w, graph.Reshape(h, -1, m.Decoder.Config().Hidden)) }
 		states := decoder.States(m.Decoder, w, policy.Inputs{Tokens: in[n]})
 		padded := m.Hidden(w, policy.Inputs{Tokens: in[n+1], Pad: in[n+2]})
-		return append([]*graph.Node{logits(states[len(states)-1]), logits(padded)}, states...)
-	}, m.weights, ids, left, pads)
+		shared := m.HiddenGroups(w, policy.Groups{Prompts: policy.Inputs{Tokens: in[n+3], Pad: in[n+4]}, Completions: in[n+5]})
+		return append([]*graph.Node{logits(states[len(states)-1]), logits(padded), logits(shared)}, states...)
+	}, m.weights, ids, left, pads, g.prompts, g.pads, g.completions)
 	defer backend.Free(out...)
-	right, padded := values(t, out[0]), values(t, out[1])
+	right, padded, shared := values(t, out[0]), values(t, out[1]), values(t, out[2])
+	out = out[3:]
 
 	near := func(got, want, tol float64, what string, place ...any) {
 		if !(math.Abs(got-want) <= tol) {
@@ -238,6 +242,15 @@ func (m *goldenModel) forward(t *testing.T, b *backend.Backend) {
 				near(float64(padded[at*vocab+v]), want, tolValue, "logits, left", i, j, v)
 			}
 		}
+		states := len(g.completions[0]) + 1 // of a completion: the prompt's last token, then its own
+		for row := i * sharing; row < (i+1)*sharing; row++ {
+			for j := g.lengths[i] - 1; j < length; j++ {
+				for v := range vocab {
+					at := row*states + j - (g.lengths[i] - 1)
+					near(float64(shared[at*vocab+v]), goldRight.v[(i*width+j)*vocab+v], tolValue, "logits, shared prompt", row, j, v)
+				}
+			}
+		}
 		for j := 1; j < length; j++ {
 			at := i*width + j
 			logits := right[(at-1)*vocab : at*vocab]
@@ -256,14 +269,48 @@ func (m *goldenModel) forward(t *testing.T, b *backend.Backend) {
 		}
 	}
 	if gold := m.get(t, "row0.hidden"); gold != nil {
-		require.Len(t, out[2:], gold.dims[0], "layers")
+		require.Len(t, out, gold.dims[0], "layers")
 		per := gold.dims[1] * gold.dims[2]
-		for layer, state := range out[2:] {
+		for layer, state := range out {
 			for i, x := range values(t, state)[:per] { // row 0 begins the batch
 				near(float64(x), gold.v[layer*per+i], tolValue, "hidden", layer, i)
 			}
 		}
 	}
+}
+
+// sharing is how many completions have one prompt in groups.
+const sharing = 2
+
+// groupsOf is the rows as groups, each of the same completion several times: prompts padded on the left, completions on the right.
+type groupsOf struct {
+	prompts, completions [][]int32
+	pads                 []int32
+	lengths              []int // of the prompts
+}
+
+func (m *goldenModel) groups(t *testing.T) (g groupsOf) {
+	ids, lengths := m.get(t, "right.input_ids").rows(), m.get(t, "right.attention_mask").lengths()
+	for i, n := range lengths {
+		g.lengths = append(g.lengths, n/2)
+		if gold := m.get(t, "greedy.prompt_lengths"); gold != nil {
+			g.lengths[i] = int(gold.v[i])
+		}
+	}
+	width, longest := slices.Max(g.lengths), 0
+	for i, n := range g.lengths {
+		longest = max(longest, lengths[i]-n)
+	}
+	for i, n := range g.lengths {
+		g.pads = append(g.pads, int32(width-n))
+		g.prompts = append(g.prompts, append(make([]int32, width-n), ids[i][:n]...))
+		completion := make([]int32, longest)
+		copy(completion, ids[i][n:lengths[i]])
+		for range sharing {
+			g.completions = append(g.completions, completion)
+		}
+	}
+	return g
 }
 
 // greedy decodes all prompts at once, padded on the left, and then each alone.

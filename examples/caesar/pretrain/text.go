@@ -41,7 +41,8 @@ type source struct {
 	rand     *rand.Rand
 }
 
-func newSource(seed, stage uint64) (*source, error) {
+// newSource gives the source of one stage, numbered from 1.
+func newSource(seed uint64, stage int) (*source, error) {
 	all, err := words()
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func newSource(seed, stage uint64) (*source, error) {
 	distinct := slices.Clone(all)
 	slices.Sort(distinct)
 	distinct = slices.DeleteFunc(slices.Compact(distinct), func(w string) bool { return len(w) == 1 && w != "A" && w != "I" && w != "O" })
-	return &source{words: all, distinct: distinct, tok: tok, rand: rand.New(rand.NewPCG(seed, stage))}, nil
+	return &source{words: all, distinct: distinct, tok: tok, rand: rand.New(rand.NewPCG(seed, uint64(stage)))}, nil
 }
 
 // mixture says how examples differ from ordinary text.

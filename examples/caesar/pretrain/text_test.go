@@ -9,6 +9,9 @@ import (
 	"github.com/grouper-rl/grouper/examples/caesar/internal/caesar"
 )
 
+// seed is the one that the committed base model was made with.
+const seed = 1
+
 // If the base model had seen the plaintexts that it is evaluated on, the whole experiment would show nothing. Neither the text
 // nor what is drawn from it, invented windows too, may hold a task, an answer or a plaintext of the bank.
 func TestTextHoldsNothingOfTheBank(t *testing.T) {
@@ -30,16 +33,22 @@ func TestTextHoldsNothingOfTheBank(t *testing.T) {
 	}
 	require.Len(t, forbidden, 2*164)
 
-	// The windows of a whole pre-training with the default settings, by its seed.
-	s, err := newSource(1, 1)
-	require.NoError(t, err)
-	n := 40_000
-	if testing.Short() {
-		n = 4_000
-	}
-	for range n {
-		window := s.window(mixture{shuffled: .5, invented: .1})
-		require.NotContains(t, forbidden, window)
+	// All that a whole pre-training with the committed model's seed is shown.
+	for k, stage := range stages {
+		source, err := newSource(seed, k+1)
+		require.NoError(t, err)
+		steps := stage.Steps
+		if testing.Short() {
+			steps /= 10
+		}
+		next := source.batches(batchSize, stage.mixture)
+		for step := range steps {
+			for _, e := range next(step) {
+				completion, err := source.tok.Decode(e.Completion)
+				require.NoError(t, err)
+				require.NotContains(t, forbidden, strings.TrimSuffix(strings.TrimPrefix(completion, caesar.Open), caesar.Close+caesar.EOS))
+			}
+		}
 	}
 }
 

@@ -216,7 +216,7 @@ func TestLag(t *testing.T) {
 		"one group said":       {1, "eager", weights(1, 1, 1, 1), "2 groups and the weights of 1"},
 		"all said, all equal":  {1, "eager", weights(1, 1, 1, 1, 1), "all those of update 1"},
 		"two in a group":       {1, "eager", func(_ *checkpoint.Update, l []checkpoint.Line) { l[4].Weights = 1 }, "completion 5: it is of the weights of update 1, its group of those of update 2"},
-		"segment to come":      {0, "", func(u *checkpoint.Update, _ []checkpoint.Line) { u.SampledIn = []int{1, 2} }, "sampled in segment 2, and this is segment 1"},
+		"segment to come":      {0, "", func(u *checkpoint.Update, _ []checkpoint.Line) { u.SampledIn = []int{1, 2} }, "sampled in segment 2, from which segment 1 does not go on"},
 		"segments of a group":  {0, "", func(u *checkpoint.Update, _ []checkpoint.Line) { u.SampledIn = []int{1} }, "2 groups and the segments of 1"},
 		"segments all current": {0, "", func(u *checkpoint.Update, _ []checkpoint.Line) { u.SampledIn = []int{1, 1} }, "which are all segment 1"},
 	} {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// History is the retained trajectory of a run: what counts, in order. Rolled back work is not in it.
+// History is what a run has done: the retained trajectory, which is what counts, in order, and the tree of segments that it
+// is a path through. Rolled back work is not in the trajectory.
 type History struct {
 	Segments    []Segment // all, oldest first
 	Updates     []Update  // update u stands at index u-1
@@ -18,7 +19,9 @@ type History struct {
 	RolledBack  Work    // what was recorded and does not count
 	Finished    bool    // the last segment ended with nothing left to do
 
-	last time.Time // of the last event
+	recorded Work         // everything, whether it counts or not
+	ended    []trajectory // of each segment but the last, as it was when the next began
+	last     time.Time    // of the last event
 }
 
 // Work counts updates and the completions that they trained on.
@@ -53,8 +56,8 @@ func (h *History) Evaluation(update int) (Evaluation, bool) {
 
 func (h *History) clone() History {
 	c := *h
-	c.Segments, c.Updates = slices.Clone(h.Segments), slices.Clone(h.Updates)
-	c.Evaluations, c.Checkpoints = slices.Clone(h.Evaluations), slices.Clone(h.Checkpoints)
+	c.Segments, c.ended = slices.Clone(h.Segments), slices.Clone(h.ended)
+	c.take(h.trajectory().upTo(h.Update()))
 	return c
 }
 
@@ -97,7 +100,10 @@ func (h *History) add(e *Event) error {
 		if err := h.checkUpdate(u); err != nil {
 			return fmt.Errorf("update %d: %w", u.Update, err)
 		}
+		u.Segment = len(h.Segments)
 		h.Updates = append(h.Updates, u)
+		h.recorded.Updates++
+		h.recorded.Responses += u.Rollouts.Lines
 	case KindCheckpoint:
 		var s Saved
 		if err := unmarshal(e.Body, &s); err != nil {
@@ -106,6 +112,7 @@ func (h *History) add(e *Event) error {
 		if err := h.checkSaved(s.Update); err != nil {
 			return fmt.Errorf("a checkpoint of update %d: %w", s.Update, err)
 		}
+		s.Segment = len(h.Segments)
 		h.Checkpoints = append(h.Checkpoints, s)
 		slices.SortStableFunc(h.Checkpoints, func(a, b Saved) int { return cmp.Compare(a.Update, b.Update) })
 	case KindEvaluation:
@@ -119,6 +126,7 @@ func (h *History) add(e *Event) error {
 		if _, twice := h.Evaluation(v.Update); twice {
 			return fmt.Errorf("a second evaluation of update %d", v.Update)
 		}
+		v.Segment = len(h.Segments)
 		h.Evaluations = append(h.Evaluations, v)
 		slices.SortFunc(h.Evaluations, func(a, b Evaluation) int { return cmp.Compare(a.Update, b.Update) })
 	case KindFinished:
@@ -133,6 +141,8 @@ func (h *History) add(e *Event) error {
 		return fmt.Errorf("an event of the unknown kind %q", e.Kind)
 	}
 	h.Finished, h.last = e.Kind == KindFinished, e.Time
+	retained := h.Retained()
+	h.RolledBack = Work{h.recorded.Updates - retained.Updates, h.recorded.Responses - retained.Responses}
 	return nil
 }
 
@@ -144,25 +154,31 @@ func (h *History) checkUpdate(u Update) error {
 	if (u.Dropped == nil) != (len(u.DroppedTasks) == 0) {
 		return fmt.Errorf("%d groups were dropped, and the file of their completions is %v", len(u.DroppedTasks), u.Dropped)
 	}
+	return h.checkSampledIn(u)
+}
+
+// checkSampledIn says where the segments that sampled an update's groups cannot have done that.
+func (h *History) checkSampledIn(u Update) error {
 	if len(u.SampledIn) == 0 {
 		return nil
 	}
-	current, restored := h.Segments[len(h.Segments)-1], false
-	for i, in := range u.SampledIn {
-		if in == current.Segment {
-			continue
-		}
-		restored = true
-		switch {
-		case in < 1 || in > current.Segment:
-			return fmt.Errorf("group %d is said to be sampled in segment %d, and this is segment %d", i+1, in, current.Segment)
-		case u.groupWeights(i) > current.Update:
-			return fmt.Errorf("group %d is said to be sampled in segment %d by the weights of update %d, and segment %d began at update %d",
-				i+1, in, u.groupWeights(i), current.Segment, current.Update)
-		}
+	current := len(h.Segments)
+	if !slices.ContainsFunc(u.SampledIn, func(in int) bool { return in != current }) {
+		return fmt.Errorf("it lists the segments of its groups, which are all segment %d", current)
 	}
-	if !restored {
-		return fmt.Errorf("it lists the segments of its groups, which are all segment %d", current.Segment)
+	for i, in := range u.SampledIn {
+		// A group came here by one restore after the other: its weights are no later than any checkpoint on the way.
+		at := current
+		for at > in {
+			s := h.Segments[at-1]
+			if w := u.groupWeights(i); w > s.Update {
+				return fmt.Errorf("group %d is said to be sampled in segment %d by the weights of update %d, and segment %d began at update %d", i+1, in, w, at, s.Update)
+			}
+			at = s.Parent
+		}
+		if at != in || in < 1 {
+			return fmt.Errorf("group %d is said to be sampled in segment %d, from which segment %d does not go on", i+1, in, current)
+		}
 	}
 	return nil
 }
@@ -172,32 +188,6 @@ func (h *History) checkSaved(update int) error {
 	if first := h.Segments[len(h.Segments)-1].Update; update < first || update > h.Update() {
 		return fmt.Errorf("this segment began at update %d, and the last update is %d", first, h.Update())
 	}
-	return nil
-}
-
-func (h *History) addSegment(s Segment) error {
-	n := len(h.Segments)
-	switch {
-	case s.Segment != n+1:
-		return fmt.Errorf("segment %d after segment %d", s.Segment, n)
-	case s.Parent != n:
-		return fmt.Errorf("segment %d with parent %d: format %d knows no branches", s.Segment, s.Parent, Format)
-	case s.Update < 0 || s.Update > h.Update():
-		return fmt.Errorf("segment %d goes on from update %d after update %d", s.Segment, s.Update, h.Update())
-	}
-	restored := slices.ContainsFunc(h.Checkpoints, func(c Saved) bool { return c.Path == s.Checkpoint && c.Update == s.Update })
-	if s.Checkpoint == "" && s.Update != 0 || s.Checkpoint != "" && !restored {
-		return fmt.Errorf("segment %d goes on from update %d, of which %q is no retained checkpoint", s.Segment, s.Update, s.Checkpoint)
-	}
-	back := work(h.Updates[s.Update:])
-	h.RolledBack.Updates += back.Updates
-	h.RolledBack.Responses += back.Responses
-	h.Updates = h.Updates[:s.Update:s.Update]
-	h.Evaluations = slices.DeleteFunc(h.Evaluations, func(e Evaluation) bool { return e.Update > s.Update })
-	h.Checkpoints = slices.DeleteFunc(h.Checkpoints, func(c Saved) bool {
-		return c.Update > s.Update || slices.ContainsFunc(s.PassedOver, func(p PassedOver) bool { return p.Checkpoint == c.Path })
-	})
-	h.Segments = append(h.Segments, s)
 	return nil
 }
 

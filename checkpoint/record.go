@@ -32,6 +32,9 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines, dropped []Line)
 	if err := r.file.Plan.CheckUpdate(u, r.file.Seed, lines, dropped); err != nil {
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
+	if err := r.history.checkSampledIn(u); err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
 	var err error
 	if u.Metrics, err = mergeMetrics(u.Metrics, Figures(lines, r.file.Plan.GroupSize)); err != nil {
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
@@ -236,7 +239,8 @@ func (r *Run) recordCheckpoint(tmp string, saved Saved) error {
 			break
 		}
 	}
-	if slices.Contains(r.history.Checkpoints, saved) {
+	same := func(c Saved) bool { return c.Path == saved.Path && c.Manifest == saved.Manifest && !c.Pruned }
+	if slices.ContainsFunc(r.history.Checkpoints, same) {
 		return nil
 	}
 	if err := r.disk.SyncDir(r.path("checkpoints")); err != nil {

@@ -38,6 +38,7 @@ type Update struct {
 	Dropped      *File           `json:"dropped,omitempty"`       // their completions
 	Metrics      json.RawMessage `json:"metrics"`                 // a flat object of numbers; part of the logical content
 	Timing       json.RawMessage `json:"host,omitempty"`          // a flat object of seconds and rates; facts of the host
+	Segment      int             `json:"-"`                       // that recorded it; filled in by reading
 }
 
 // Evaluation is the body of a ledger event of kind "evaluation" and the content of evals/NNNNNN.json.
@@ -58,6 +59,7 @@ type Evaluation struct {
 	Sampling    json.RawMessage    `json:"sampling"`       // the settings
 	Completions File               `json:"completions"`    // the raw completions
 	Host        json.RawMessage    `json:"host,omitempty"` // seconds, backend; facts of the host
+	Segment     int                `json:"-"`              // that recorded it; filled in by reading
 }
 
 // TaskResult is the outcome of one task of an evaluation.
@@ -69,14 +71,15 @@ type TaskResult struct {
 
 // Segment is the body of a ledger event of kind "segment": one opening of the run.
 type Segment struct {
-	Segment    int                        `json:"segment"`              // 1 for the first
-	Parent     int                        `json:"parent"`               // the segment that it goes on from; 0: none
-	Update     int                        `json:"update"`               // the update that it goes on from; 0: the base weights
-	Checkpoint string                     `json:"checkpoint,omitempty"` // the folder that was restored
-	Reason     string                     `json:"reason"`               // "start" or "resume"
-	Settings   map[string]json.RawMessage `json:"settings,omitempty"`   // the changeable settings as they are from here on
-	Versions   map[string]string          `json:"versions,omitempty"`   // of the programs that run this segment
-	Host       map[string]any             `json:"host,omitempty"`       // facts of the host
+	Segment    int                        `json:"segment"`               // 1 for the first
+	Parent     int                        `json:"parent"`                // the segment that it goes on from; 0: none
+	Update     int                        `json:"update"`                // the update that it goes on from; 0: the base weights
+	Checkpoint string                     `json:"checkpoint,omitempty"`  // the folder that was restored
+	Reason     string                     `json:"reason"`                // "start", "resume", or what [Restore] says
+	RolledBack *Work                      `json:"rolled_back,omitempty"` // what this takes off the retained trajectory
+	Settings   map[string]json.RawMessage `json:"settings,omitempty"`    // the changeable settings as they are from here on
+	Versions   map[string]string          `json:"versions,omitempty"`    // of the programs that run this segment
+	Host       map[string]any             `json:"host,omitempty"`        // facts of the host
 	PassedOver []PassedOver               `json:"passed_over,omitempty"`
 	Unrecorded []File                     `json:"unrecorded,omitempty"` // what a crash left between a file's writing and its event; nothing counts it
 }
@@ -94,6 +97,8 @@ type Saved struct {
 	Path     string `json:"path"`              // the folder, relative to the run directory
 	Manifest string `json:"manifest"`          // SHA-256 of its manifest.json
 	Weights  string `json:"weights,omitempty"` // digest of the group "weights", see [WeightsDigest]
+	Segment  int    `json:"-"`                 // that recorded it; filled in by reading
+	Pruned   bool   `json:"-"`                 // it was removed to save space; filled in by reading
 }
 
 // Finished is the body of a ledger event of kind "finished": nothing was left to do.

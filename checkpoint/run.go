@@ -1,15 +1,12 @@
 package checkpoint
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -142,7 +139,12 @@ func (r *Run) Close() error {
 // weights. Otherwise it compares the identity ([ErrOtherConfiguration] lists what differs), restores the newest whole
 // checkpoint, rolls back what was recorded after it, and returns its state; nil if there is none, which means the base
 // weights again. A damaged checkpoint is passed over with a note; one of another format is [ErrFormat].
-func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
+func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) { return r.BeginAt(ctx, id, nil) }
+
+// BeginAt is [Run.Begin] for a run that is to go on from another checkpoint than the newest, and so possibly from another
+// segment: at says which and why. What is not on the way to that checkpoint is rolled back. The checkpoint must be whole:
+// none is passed over. With nil it does what Begin does.
+func (r *Run) BeginAt(ctx context.Context, id Identity, at *Restore) (*State, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -164,12 +166,14 @@ func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) {
 		Settings: file.changeable(fields), Versions: file.Versions, Host: file.Host,
 	}
 	var state *State
-	if segment.Parent == 0 {
+	switch {
+	case segment.Parent > 0:
+		state, err = r.resume(file, &segment, at)
+	case at != nil:
+		err = errors.New("there is nothing to restore: no run has begun here")
+	default:
 		segment.Reason = "start"
 		err = r.start(file, id.Bank)
-	} else {
-		segment.Reason = "resume"
-		state, err = r.resume(file, &segment)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("beginning in %s: %w", r.dir, err)
@@ -209,93 +213,6 @@ func (r *Run) start(file *RunFile, bank map[string][]byte) error {
 	}
 	r.ledger.prev = file.Start(data)
 	return nil
-}
-
-// resume checks that the directory is the run it should be and finds the state to go on from.
-func (r *Run) resume(now *RunFile, segment *Segment) (*State, error) {
-	data, err := os.ReadFile(r.path(runName))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	had, err := parseRunFile(data)
-	if err != nil {
-		return nil, err
-	}
-	if had.Start(data) != r.ledger.first {
-		return nil, fmt.Errorf("%w: run.json is not the one that the ledger begins with", ErrDamaged)
-	}
-	diff, err := had.compare(now)
-	if err != nil {
-		return nil, err
-	}
-	if len(diff) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrOtherConfiguration, strings.Join(diff, "; "))
-	}
-	for _, name := range slices.Sorted(maps.Keys(had.Files)) {
-		data, err := os.ReadFile(r.path("bank/" + name))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		if got := hexDigest(data); got != had.Files[name] {
-			return nil, fmt.Errorf("%w: bank/%s has changed since the run began: SHA-256 is %s, expected %s", ErrDamaged, name, got, had.Files[name])
-		}
-	}
-	last := r.history.Segments[len(r.history.Segments)-1]
-	for _, name := range slices.Sorted(maps.Keys(now.Versions)) {
-		if was := last.Versions[name]; was != now.Versions[name] {
-			r.note("the version of %s was %q and is %q", name, was, now.Versions[name])
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(segment.Settings)) {
-		if was := last.Settings[name]; !bytes.Equal(was, segment.Settings[name]) {
-			r.note("%s was %s and is %s", name, was, segment.Settings[name])
-		}
-	}
-	for _, folder := range folders {
-		if err := makeDir(r.disk, r.path(folder)); err != nil {
-			return nil, err
-		}
-	}
-	if segment.Unrecorded, err = r.unrecorded(); err != nil {
-		return nil, err
-	}
-	r.noteLost()
-	state, err := r.restore(segment)
-	if err != nil {
-		return nil, err
-	}
-	if n := r.history.Update(); n > segment.Update {
-		from := "the base weights, as there is no whole checkpoint"
-		if state != nil {
-			from = segment.Checkpoint
-		}
-		r.note("going on from %s: updates %d to %d were recorded after it, are rolled back and made again", from, segment.Update+1, n)
-	}
-	return state, nil
-}
-
-// restore opens the newest whole checkpoint and notes in the segment which it is and which were passed over.
-func (r *Run) restore(segment *Segment) (*State, error) {
-	for _, c := range slices.Backward(r.history.Checkpoints) {
-		state, m, err := OpenState(r.path(c.Path), c.Manifest)
-		if err == nil && m.Update != c.Update {
-			err = errors.Join(fmt.Errorf("%w: it is of update %d, the ledger says %d", ErrDamaged, m.Update, c.Update), state.Close())
-		}
-		if err == nil {
-			segment.Update, segment.Checkpoint = c.Update, c.Path
-			return state, nil
-		}
-		if !errors.Is(err, ErrDamaged) {
-			return nil, fmt.Errorf("%s: %w", c.Path, err)
-		}
-		files, listErr := listFiles(r.dir, c.Path)
-		if listErr != nil {
-			return nil, listErr
-		}
-		segment.PassedOver = append(segment.PassedOver, PassedOver{Checkpoint: c.Path, Reason: err.Error(), Files: files})
-		r.note("%s cannot be restored and is passed over: %v", c.Path, err)
-	}
-	return nil, nil
 }
 
 // record appends an event and takes it into the history.

@@ -420,3 +420,13 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+func open(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}

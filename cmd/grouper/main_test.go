@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			runs := map[string]testrun.Program{
-				"caesar": {Updates: 3, Every: 2, Seed: 1, Tasks: bank, Env: tasks},
+				"caesar": {Updates: 3, Every: 2, Seed: 1, Bank: bank, Env: tasks},
 				"echo":   {Updates: 1, Every: 1, Seed: 1},
 			}
 			for name, p := range runs {

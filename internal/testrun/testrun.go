@@ -4,6 +4,7 @@
 package testrun
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,10 +25,21 @@ type Program struct {
 	Extra   bool    // one more checkpoint, after update 1
 	Last    bool    // the last update is saved and evaluated, whatever its number
 	Tries   int     // how often a failed write is tried; 0: once
+	Stop    int     // the program ends without a word after this update; 0: it does not
+	Skip    int     // the evaluation of this update is not made, as if the program were stopped before it; 0: none
+	Twist   int64   // another value gives other completions from here on: an alternative
+
+	Tasks int  // an update; 0: 2
+	Group int  // completions of a task; 0: 3
+	Lag   int  // see checkpoint.Plan
+	Ready int  // groups of the next update that a checkpoint holds, sampled and graded
+	Drop  bool // groups without variance are dropped while there are other tasks
+
+	At *checkpoint.Restore // what the program goes on from
 
 	// Where the tasks come from, eight or more to train on, and what scores answers; nil: Bank and an echo of the answer.
-	Tasks *envs.Bank
-	Env   envs.Env
+	Bank *envs.Bank
+	Env  envs.Env
 }
 
 var seeds = []int64{17, 43, 101}
@@ -60,8 +72,8 @@ func Grader(g checkpoint.Grader) (envs.Grader, error) {
 }
 
 func (p Program) bank() (*envs.Bank, error) {
-	if p.Tasks != nil {
-		return p.Tasks, nil
+	if p.Bank != nil {
+		return p.Bank, nil
 	}
 	return Bank()
 }
@@ -79,15 +91,15 @@ func (p Program) Identity() (checkpoint.Identity, error) {
 	if err != nil {
 		return checkpoint.Identity{}, err
 	}
-	plan := checkpoint.Plan{TasksPerUpdate: 2, GroupSize: 3, Evaluation: &checkpoint.EvaluationPlan{
+	plan := checkpoint.Plan{TasksPerUpdate: p.tasks(), GroupSize: p.group(), Lag: p.Lag, Evaluation: &checkpoint.EvaluationPlan{
 		Seeds: seeds, Every: p.Every, Last: p.Last, Sampling: json.RawMessage(`{"temperature":1}`),
 	}}
 	for _, task := range bank.Validation {
 		plan.Evaluation.Tasks = append(plan.Evaluation.Tasks, task.ID)
 	}
 	return checkpoint.Identity{
-		Settings:   map[string]any{"updates": p.Updates, "lr": 1e-6, "objective": map[string]any{"clip_low": .2, "clip_high": .28}},
-		Changeable: []string{"updates"},
+		Settings:   map[string]any{"updates": p.Updates, "twist": p.Twist, "lr": 1e-6, "objective": map[string]any{"clip_low": .2, "clip_high": .28}},
+		Changeable: []string{"updates", "twist"},
 		Seed:       p.Seed,
 		Plan:       plan,
 		Grader:     checkpoint.Grader{Source: bank.Manifest.Source.Name, Config: bank.Manifest.Source.Config},
@@ -98,97 +110,9 @@ func (p Program) Identity() (checkpoint.Identity, error) {
 	}, nil
 }
 
-// Run begins or resumes and goes on until nothing is left.
-func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
-	id, err := p.Identity()
-	if err != nil {
-		return err
-	}
-	bank, err := p.bank()
-	if err != nil {
-		return err
-	}
-	state, err := r.Begin(ctx, id)
-	if err != nil {
-		return err
-	}
-	w, done := base(), 0
-	if state != nil {
-		if done, err = w.restore(state); err != nil {
-			return err
-		}
-	} else if err := p.try(func() error { return r.SaveCheckpoint(ctx, w.state(0)) }); err != nil {
-		return err
-	}
-	if err := p.evaluate(ctx, r, bank.Validation, w, done); err != nil {
-		return err
-	}
-	for u := done + 1; u <= p.Updates; u++ {
-		if err := p.update(ctx, r, bank.Train, w, u); err != nil {
-			return err
-		}
-		if u%p.Every == 0 || p.Extra && u == 1 || p.Last && u == p.Updates {
-			if err := p.try(func() error { return r.SaveCheckpoint(ctx, w.state(u)) }); err != nil {
-				return err
-			}
-		}
-		if err := p.evaluate(ctx, r, bank.Validation, w, u); err != nil {
-			return err
-		}
-	}
-	return p.try(func() error { return r.Finish(ctx) })
-}
+func (p Program) tasks() int { return cmp.Or(p.Tasks, 2) }
 
-func (p Program) update(ctx context.Context, r *checkpoint.Run, train []envs.Task, w *weights, u int) error {
-	event := checkpoint.Update{Update: u, Weights: u - 1}
-	var lines []checkpoint.Line
-	for i := range 2 {
-		task := train[(2*u+i)%len(train)]
-		event.Tasks = append(event.Tasks, task.ID)
-		for sample := range 3 {
-			l, err := p.line(ctx, w, task, sample, p.Seed, u-1)
-			if err != nil {
-				return err
-			}
-			lines = append(lines, l)
-		}
-	}
-	for i := range w {
-		w[i] = w[i]*5 + byte(u+len(lines[i%len(lines)].Tokens))
-	}
-	event.Metrics = json.RawMessage(fmt.Sprintf(`{"loss":%v}`, float64(w[0])/7))
-	event.Timing = json.RawMessage(fmt.Sprintf(`{"seconds":%v}`, p.Host))
-	return p.try(func() error { return r.RecordUpdate(ctx, event, lines, nil) })
-}
-
-func (p Program) evaluate(ctx context.Context, r *checkpoint.Run, tasks []envs.Task, w *weights, u int) error {
-	history := r.History()
-	if _, done := history.Evaluation(u); done || u%p.Every != 0 && !(p.Last && u == p.Updates) {
-		return nil
-	}
-	var lines []checkpoint.Line
-	var ids []string
-	for _, task := range tasks {
-		ids = append(ids, task.ID)
-		for sample, seed := range seeds {
-			l, err := p.line(ctx, w, task, sample, seed, u)
-			if err != nil {
-				return err
-			}
-			lines = append(lines, l)
-		}
-	}
-	e, err := checkpoint.Summarize(lines, ids, seeds)
-	if err != nil {
-		return err
-	}
-	e.Update, e.WeightsHash, e.Sampling = u, w.digest(), json.RawMessage(`{"temperature":1}`)
-	e.Host = json.RawMessage(fmt.Sprintf(`{"seconds":%v}`, p.Host))
-	return p.try(func() error {
-		_, err := r.RecordEvaluation(ctx, e, lines)
-		return err
-	})
-}
+func (p Program) group() int { return cmp.Or(p.Group, 3) }
 
 func (p Program) try(write func() error) error {
 	err := write()
@@ -219,45 +143,9 @@ func (w *weights) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (w *weights) state(u int) *checkpoint.State {
-	s := checkpoint.NewState(u)
-	s.Tensors[checkpoint.WeightsGroup] = w.tensors()
-	slot := make([]byte, 16)
-	copy(slot, w[:])
-	s.Tensors["slots"] = []checkpoint.Tensor{{Name: "m", DType: "F32", Shape: []int{4}, Data: checkpoint.Bytes(slot)}}
-	s.Values["position"] = json.RawMessage(fmt.Sprintf(`{"updates":%d}`, u))
-	return s
-}
-
-func (w *weights) restore(s *checkpoint.State) (int, error) {
-	ts, err := s.Group(checkpoint.WeightsGroup)
-	if err != nil {
-		return 0, err
-	}
-	if len(ts) != 2 || ts[0].Name != "b" || ts[1].Name != "a" {
-		return 0, fmt.Errorf("restored %d tensors, beginning with %q", len(ts), ts[0].Name)
-	}
-	if err := ts[0].ReadInto(w[:2]); err != nil {
-		return 0, err
-	}
-	if err := ts[1].ReadInto(w[2:]); err != nil {
-		return 0, err
-	}
-	var position struct {
-		Updates int `json:"updates"`
-	}
-	if err := s.Get("position", &position); err != nil {
-		return 0, err
-	}
-	if position.Updates != s.Update {
-		return 0, fmt.Errorf("restored position %d with the state of update %d", position.Updates, s.Update)
-	}
-	return position.Updates, nil
-}
-
 // line is a completion of a task, graded.
 func (p Program) line(ctx context.Context, w *weights, task envs.Task, sample int, seed int64, update int) (checkpoint.Line, error) {
-	key := sha256.Sum256(fmt.Appendf(nil, "%x %s %d %d", *w, task.ID, sample, seed))
+	key := sha256.Sum256(fmt.Appendf(nil, "%x %s %d %d", *w, task.ID, sample, seed+1000*p.Twist))
 	rng := rand.New(rand.NewChaCha8(key))
 	answer, finish := task.Answer, "stop"
 	if rng.IntN(3) == 0 {

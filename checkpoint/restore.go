@@ -1,0 +1,183 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Restore names a checkpoint to go on from: that of an update, as a segment had it.
+type Restore struct {
+	Segment int // whose trajectory the update is on; 0: the retained one
+	Update  int
+	Reason  string // why, for the record
+}
+
+// resume checks that the directory is the run it should be and finds the state to go on from.
+func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error) {
+	data, err := os.ReadFile(r.path(runName))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	had, err := parseRunFile(data)
+	if err != nil {
+		return nil, err
+	}
+	if had.Start(data) != r.ledger.first {
+		return nil, fmt.Errorf("%w: run.json is not the one that the ledger begins with", ErrDamaged)
+	}
+	diff, err := had.compare(now)
+	if err != nil {
+		return nil, err
+	}
+	if len(diff) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrOtherConfiguration, strings.Join(diff, "; "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(had.Files)) {
+		data, err := os.ReadFile(r.path("bank/" + name))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if got := hexDigest(data); got != had.Files[name] {
+			return nil, fmt.Errorf("%w: bank/%s has changed since the run began: SHA-256 is %s, expected %s", ErrDamaged, name, got, had.Files[name])
+		}
+	}
+	last := r.history.Segments[len(r.history.Segments)-1]
+	for _, name := range slices.Sorted(maps.Keys(now.Versions)) {
+		if was := last.Versions[name]; was != now.Versions[name] {
+			r.note("the version of %s was %q and is %q", name, was, now.Versions[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(segment.Settings)) {
+		if was := last.Settings[name]; !bytes.Equal(was, segment.Settings[name]) {
+			r.note("%s was %s and is %s", name, was, segment.Settings[name])
+		}
+	}
+	for _, folder := range folders {
+		if err := makeDir(r.disk, r.path(folder)); err != nil {
+			return nil, err
+		}
+	}
+	if segment.Unrecorded, err = r.unrecorded(); err != nil {
+		return nil, err
+	}
+	r.noteLost()
+	var state *State
+	if at == nil {
+		segment.Reason = "resume"
+		state, err = r.restoreNewest(segment)
+	} else {
+		state, err = r.restore(segment, *at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if back := r.history.leaves(segment.Parent, segment.Update); back.Updates > 0 {
+		segment.RolledBack = &back
+		from := segment.Checkpoint
+		if state == nil {
+			from = "the base weights, as there is no whole checkpoint"
+		}
+		if n := r.history.Update(); at == nil {
+			r.note("going on from %s: updates %d to %d were recorded after it, are rolled back and made again", from, segment.Update+1, n)
+		} else {
+			r.note("going on from update %d of segment %d: %d updates, %d responses are rolled back", segment.Update, segment.Parent, back.Updates, back.Responses)
+		}
+	}
+	return state, nil
+}
+
+// restore opens the checkpoint that was asked for.
+func (r *Run) restore(segment *Segment, at Restore) (*State, error) {
+	segment.Reason, segment.Update = at.Reason, at.Update
+	if at.Segment != 0 {
+		segment.Parent = at.Segment
+	}
+	n := len(r.history.Segments)
+	switch {
+	case at.Reason == "":
+		return nil, errors.New(`Restore.Reason is "", allowed: why the run goes on from there`)
+	case segment.Parent < 1 || segment.Parent > n:
+		return nil, fmt.Errorf("Restore.Segment is %d, allowed: 1 to %d, or 0 for the retained trajectory", at.Segment, n)
+	}
+	from := r.history.of(segment.Parent)
+	if at.Update < 0 || at.Update > len(from.updates) {
+		return nil, fmt.Errorf("Restore.Update is %d, allowed: the checkpoints of segment %d, which ended at update %d: %s", at.Update, segment.Parent, len(from.updates), restorable(from.checkpoints))
+	}
+	pruned := false
+	for _, c := range slices.Backward(from.checkpoints) {
+		if c.Update != at.Update {
+			continue
+		}
+		if pruned = c.Pruned; pruned {
+			continue
+		}
+		state, err := r.openSaved(c)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be restored: %w; segment %d has checkpoints of %s", c.Path, err, segment.Parent, restorable(from.checkpoints))
+		}
+		segment.Checkpoint = c.Path
+		return state, nil
+	}
+	switch {
+	case pruned:
+		return nil, fmt.Errorf("the checkpoint of update %d was pruned to save space; segment %d has checkpoints of %s", at.Update, segment.Parent, restorable(from.checkpoints))
+	case at.Update > 0:
+		return nil, fmt.Errorf("update %d has no checkpoint; segment %d has checkpoints of %s", at.Update, segment.Parent, restorable(from.checkpoints))
+	}
+	return nil, nil // the base weights
+}
+
+// restorable lists the updates of checkpoints: "updates 0, 30, 60".
+func restorable(saved []Saved) string {
+	var updates []string
+	for _, c := range saved {
+		if update := fmt.Sprint(c.Update); !c.Pruned && !slices.Contains(updates, update) {
+			updates = append(updates, update)
+		}
+	}
+	if len(updates) == 0 {
+		return "no update"
+	}
+	return "updates " + strings.Join(updates, ", ")
+}
+
+// openSaved opens a checkpoint that the ledger names.
+func (r *Run) openSaved(c Saved) (*State, error) {
+	state, m, err := OpenState(r.path(c.Path), c.Manifest)
+	if err == nil && m.Update != c.Update {
+		err = errors.Join(fmt.Errorf("%w: it is of update %d, the ledger says %d", ErrDamaged, m.Update, c.Update), state.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
+// restoreNewest opens the newest whole checkpoint and notes in the segment which it is and which were passed over.
+func (r *Run) restoreNewest(segment *Segment) (*State, error) {
+	for _, c := range slices.Backward(r.history.Checkpoints) {
+		if c.Pruned {
+			continue
+		}
+		state, err := r.openSaved(c)
+		if err == nil {
+			segment.Update, segment.Checkpoint = c.Update, c.Path
+			return state, nil
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return nil, fmt.Errorf("%s: %w", c.Path, err)
+		}
+		files, listErr := listFiles(r.dir, c.Path)
+		if listErr != nil {
+			return nil, listErr
+		}
+		segment.PassedOver = append(segment.PassedOver, PassedOver{Checkpoint: c.Path, Reason: err.Error(), Files: files})
+		r.note("%s cannot be restored and is passed over: %v", c.Path, err)
+	}
+	return nil, nil
+}

@@ -98,7 +98,7 @@ func (f forger) lines(name string, edit func(lines []map[string]any) []map[strin
 	packed = w.EncodeAll(out, nil)
 	rewrite(f.t, f.path(name), packed)
 	f.ledger(func(_ string, body map[string]any) {
-		for _, key := range []string{"rollouts", "completions"} {
+		for _, key := range []string{"rollouts", "dropped", "completions"} {
 			if file, ok := body[key].(map[string]any); ok && file["path"] == name {
 				file["sha256"], file["lines"] = digest(packed), len(lines)
 			}

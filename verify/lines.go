@@ -90,9 +90,12 @@ func (v *verifier) updates(ctx context.Context) {
 			held[id] = true
 		}
 	}
-	updates, completions := 0, 0
+	updates, completions, segment := 0, 0, 0
 	for i := range v.events {
 		e := &v.events[i]
+		if e.Kind == checkpoint.KindSegment {
+			segment++
+		}
 		var u checkpoint.Update
 		if e.Kind != checkpoint.KindUpdate || json.Unmarshal(e.Body, &u) != nil {
 			continue // its form is checked with the history
@@ -112,7 +115,8 @@ func (v *verifier) updates(ctx context.Context) {
 		if err := v.run.Plan.CheckUpdate(u, v.run.Seed, lines, dropped); err != nil {
 			v.fails(u.Rollouts.Path, err)
 		}
-		for _, id := range u.Tasks {
+		v.restored(segment, u, lines)
+		for _, id := range slices.Concat(u.Tasks, u.DroppedTasks) {
 			if held[id] {
 				v.find(Finding{File: u.Rollouts.Path, Task: id, What: "the update trains on a task that the run is evaluated on"})
 			}

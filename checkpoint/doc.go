@@ -13,6 +13,8 @@
 //	                             wait for later updates in ready.jsonl.zst, manifest.json
 //	evals/000030.json            the figures of an evaluation, exactly the ledger's body, indented
 //	evals/000030.jsonl.zst       the raw completions that the figures follow from
+//	receipts/                    evaluation-000030.json, checkpoint-000030.json, finished-000100.json: a Receipt each, and its
+//	                             signature in evaluation-000030.json.sig if the run is signed
 //
 // Work that is done again after a restore and comes out with other bytes is written under a name that carries the
 // segment (rollouts/000031.s2.jsonl.zst): nothing recorded is ever overwritten. The same names with ".tmp-" before the
@@ -31,6 +33,22 @@
 // byte of the other files. Times never go back: while the clock is behind the last event, events get that one's time.
 //
 // A checkpoint is written while training goes on, so its event may come after those of later updates.
+//
+// # Receipts and signatures
+//
+// Evaluations, checkpoints and the end of a run have receipts, see [Receipt]: written before their event, which names them. A
+// receipt has the hash of the event before its own, so it stands for everything that was recorded until then.
+//
+// Hashes show that nothing was changed by accident; whoever means to deceive can make them all again. Signatures need a key
+// that he does not have, see [Run.SignWith]: a signed receipt cannot be made for another record. The segment's event names
+// the public key as "ed25519:" and 64 hexadecimal digits. A .sig file is one line: the base64 text of the Ed25519 signature
+// (RFC 8032) of the receipt's bytes. So
+//
+//	base64 -d evaluation-000030.json.sig > raw
+//	openssl pkeyutl -verify -pubin -inkey key.pub -rawin -in evaluation-000030.json -sigfile raw
+//
+// checks one without Grouper. The receipt of the end pins the whole ledger but for the event that names it; of a run that
+// is not finished nobody can say how much came after the last receipt.
 //
 // # Segments
 //

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// recordName are the paths that recording gives to completions, figures and checkpoints.
-var recordName = regexp.MustCompile(`^(rollouts/\d{6,}(\.s\d+(\.\d+)?)?(\.dropped)?\.jsonl\.zst|evals/\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json)|checkpoints/\d{6,}(\.s\d+(\.\d+)?)?)$`)
+// recordName are the paths that recording gives to completions, figures, checkpoints and receipts.
+var recordName = regexp.MustCompile(`^(rollouts/\d{6,}(\.s\d+(\.\d+)?)?(\.dropped)?\.jsonl\.zst|evals/\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json)|checkpoints/\d{6,}(\.s\d+(\.\d+)?)?|receipts/(evaluation|checkpoint|finished)-\d{6,}(\.s\d+(\.\d+)?)?\.json(\.sig)?)$`)
 
 // unrecorded names what a crash left between a file's writing and its event.
 func (r *Run) unrecorded() ([]File, error) {
@@ -50,13 +50,13 @@ func (r *Run) unrecorded() ([]File, error) {
 	return found, nil
 }
 
-// noteLost looks for the completions and figures that the ledger names. A run can go on without them, since checkpoints have all
+// noteLost looks for the completions, figures and receipts that the ledger names. A run can go on without them, since checkpoints have all
 // that it needs, but nobody can verify it any more, which is better known before hours are spent on it. Contents are
 // for verification: reading them all would take longer the longer a run is.
 func (r *Run) noteLost() {
 	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(r.named)) {
-		if !strings.HasPrefix(name, "rollouts/") && !strings.HasPrefix(name, "evals/") {
+		if !strings.HasPrefix(name, "rollouts/") && !strings.HasPrefix(name, "evals/") && !strings.HasPrefix(name, "receipts/") {
 			continue
 		}
 		if info, err := os.Stat(r.path(name)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -66,6 +66,14 @@ func (r *Run) noteLost() {
 	if len(lost) > 0 {
 		r.note("%d of the files that the ledger names are missing or empty, %s first: the run can go on, but it cannot be verified without them", len(lost), lost[0])
 	}
+}
+
+// named appends the file to those that an event names, if it is one.
+func (f File) named(files []File) []File {
+	if f.Path == "" {
+		return files
+	}
+	return append(files, f)
 }
 
 // listFiles names the files below a path of the run directory as they are; none if nothing is there. The path itself may be

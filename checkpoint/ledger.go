@@ -86,9 +86,15 @@ func (e *Event) Names() (files []File, saved *Saved, err error) {
 		var v Evaluation
 		err = unmarshal(e.Body, &v)
 		files = []File{v.Completions, {Path: v.figures(), SHA256: hexDigest(e.Indented())}}
+		files = v.Receipt.named(files)
 	case KindCheckpoint:
 		saved = &Saved{}
 		err = unmarshal(e.Body, saved)
+		files = saved.Receipt.named(nil)
+	case KindFinished:
+		var f Finished
+		err = unmarshal(e.Body, &f)
+		files = f.Receipt.named(nil)
 	case KindSegment:
 		var s Segment
 		err = unmarshal(e.Body, &s)

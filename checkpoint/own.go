@@ -100,7 +100,7 @@ func startFile(dir string) (*RunFile, error) {
 
 // The names of unfinished records: files, and folders of checkpoints.
 var (
-	temporaryFile   = regexp.MustCompile(`^(rollouts/\.tmp-\d{6,}(\.s\d+(\.\d+)?)?\.jsonl\.zst|evals/\.tmp-\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json))$`)
+	temporaryFile   = regexp.MustCompile(`^(rollouts/\.tmp-\d{6,}(\.s\d+(\.\d+)?)?(\.dropped)?\.jsonl\.zst|receipts/\.tmp-(evaluation|checkpoint|finished)-\d{6,}(\.s\d+(\.\d+)?)?\.json(\.sig)?|evals/\.tmp-\d{6,}(\.s\d+(\.\d+)?)?\.(jsonl\.zst|json))$`)
 	temporaryFolder = regexp.MustCompile(`^checkpoints/\.tmp-\d{6,}$`)
 )
 

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,7 +50,7 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines, dropped []Line)
 		u.Dropped = &File{SHA256: hexDigest(left), Lines: len(dropped)}
 	}
 	u.Rollouts = File{SHA256: hexDigest(data), Lines: len(lines)}
-	for stem := range r.stems("rollouts", u.Update) {
+	for stem := range r.stems("rollouts/", u.Update) {
 		done, err := r.recordUpdate(&u, stem, data, left)
 		if err != nil {
 			return r.fail(what, err)
@@ -81,9 +80,9 @@ func (r *Run) recordUpdate(u *Update, stem string, lines, dropped []byte) (bool,
 	return true, r.record(KindUpdate, *u)
 }
 
-// RecordEvaluation writes the completions and the figures of an evaluation, then its event, and returns it as it was
-// recorded. There is one evaluation of an update's weights; it must have the plan's tasks and seeds. Completions is
-// filled in, and Bank with the digest of the run's bank.
+// RecordEvaluation writes the completions, the receipt and the figures of an evaluation, then its event, and returns it as it
+// was recorded. There is one evaluation of an update's weights; it must have the plan's tasks and seeds. Completions and
+// Receipt are filled in, and Bank with the digest of the run's bank.
 func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) (Evaluation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,9 +100,13 @@ func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) 
 	if err != nil {
 		return Evaluation{}, fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
-	for stem := range r.stems("evals", e.Update) {
+	refs, err := Refer(lines)
+	if err != nil {
+		return Evaluation{}, fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	for stem := range r.stems("evals/", e.Update) {
 		e.Completions = File{Path: stem + ".jsonl.zst", SHA256: hexDigest(data), Lines: len(lines)}
-		done, err := r.recordEvaluation(&e, data)
+		done, err := r.recordEvaluation(&e, data, refs)
 		if err != nil {
 			return Evaluation{}, r.fail(what, err)
 		}
@@ -128,20 +131,27 @@ func (r *Run) checkEvaluation(e Evaluation, lines []Line) error {
 }
 
 // recordEvaluation writes under the names of e; false: something else has one of them.
-func (r *Run) recordEvaluation(e *Evaluation, lines []byte) (bool, error) {
-	r.adoptHost(e)
-	figures, err := marshal(e)
-	if err != nil {
-		return false, err
-	}
-	figures = indented(figures)
-	if found, err := r.compare(e.figures(), figures); err != nil || found == other {
+func (r *Run) recordEvaluation(e *Evaluation, lines []byte, refs []CompletionRef) (bool, error) {
+	if found, err := r.compare(e.figures(), nil); err != nil || found != absent {
 		return false, err
 	}
 	if done, err := r.place(e.Completions.Path, lines); err != nil || !done {
 		return false, err
 	}
-	if done, err := r.place(e.figures(), figures); err != nil || !done {
+	receipt, err := r.receipt(KindEvaluation, e.Update)
+	if err != nil {
+		return false, err
+	}
+	receipt.ofEvaluation(*e)
+	receipt.Completions = refs
+	if e.Receipt, err = r.placeReceipt(receipt); err != nil {
+		return false, err
+	}
+	figures, err := marshal(e)
+	if err != nil {
+		return false, err
+	}
+	if done, err := r.place(e.figures(), indented(figures)); err != nil || !done {
 		return false, err
 	}
 	return true, r.record(KindEvaluation, e)
@@ -150,28 +160,6 @@ func (r *Run) recordEvaluation(e *Evaluation, lines []byte) (bool, error) {
 // figures is the path of the file that repeats an evaluation's event.
 func (e Evaluation) figures() string {
 	return strings.TrimSuffix(e.Completions.Path, ".jsonl.zst") + ".json"
-}
-
-// adoptHost takes the facts of the host over from figures that are there already and differ in nothing else: what was
-// measured before a crash need not be written twice because it took other seconds.
-func (r *Run) adoptHost(e *Evaluation) {
-	data, err := os.ReadFile(r.path(e.figures()))
-	if err != nil {
-		return
-	}
-	var there Evaluation
-	if unmarshal(data, &there) != nil || len(there.Host) == 0 {
-		return
-	}
-	adopted := *e
-	var host bytes.Buffer
-	if json.Compact(&host, there.Host) != nil {
-		return
-	}
-	adopted.Host = host.Bytes()
-	if again, err := marshal(adopted); err == nil && bytes.Equal(indented(again), data) {
-		*e = adopted
-	}
 }
 
 // SaveCheckpoint writes the state after an update that this segment began with or has recorded, and then its event.
@@ -229,7 +217,7 @@ func (r *Run) writeCheckpoint(ctx context.Context, tmp string, s *State) (Saved,
 
 // recordCheckpoint gives a written checkpoint its name and records it.
 func (r *Run) recordCheckpoint(tmp string, saved Saved) error {
-	for stem := range r.stems("checkpoints", saved.Update) {
+	for stem := range r.stems("checkpoints/", saved.Update) {
 		saved.Path = stem
 		done, err := r.placeCheckpoint(tmp, saved)
 		if err != nil {
@@ -244,6 +232,14 @@ func (r *Run) recordCheckpoint(tmp string, saved Saved) error {
 		return nil
 	}
 	if err := r.disk.SyncDir(r.path("checkpoints")); err != nil {
+		return err
+	}
+	receipt, err := r.receipt(KindCheckpoint, saved.Update)
+	if err != nil {
+		return err
+	}
+	receipt.ofCheckpoint(saved, r.history)
+	if saved.Receipt, err = r.placeReceipt(receipt); err != nil {
 		return err
 	}
 	return r.record(KindCheckpoint, saved)
@@ -268,9 +264,9 @@ func (r *Run) placeCheckpoint(tmp string, saved Saved) (bool, error) {
 }
 
 // stems are the names that a record of an update can have: without the segment first, then with it.
-func (r *Run) stems(folder string, update int) iter.Seq[string] {
+func (r *Run) stems(prefix string, update int) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		name := fmt.Sprintf("%s/%06d", folder, update)
+		name := fmt.Sprintf("%s%06d", prefix, update)
 		segment := fmt.Sprintf("%s.s%d", name, len(r.history.Segments))
 		if !yield(name) || !yield(segment) {
 			return
@@ -292,7 +288,8 @@ const (
 // content stays that content's, even if it is lost.
 func (r *Run) free(name, digest string) bool { return r.named[name] == "" || r.named[name] == digest }
 
-// compare says what is under a name.
+// compare says what is under a name. What this opening has written there and not recorded may be replaced, as long as it is
+// known not to be recorded: it counts as absent.
 func (r *Run) compare(name string, data []byte) (comparison, error) {
 	there, err := os.ReadFile(r.path(name))
 	switch {
@@ -304,6 +301,8 @@ func (r *Run) compare(name string, data []byte) (comparison, error) {
 		return other, err
 	case bytes.Equal(there, data):
 		return same, nil
+	case r.mine[name] && r.named[name] == "" && r.ledger.broken == nil:
+		return absent, nil
 	}
 	return other, nil
 }
@@ -317,5 +316,6 @@ func (r *Run) place(name string, data []byte) (bool, error) {
 	case found == same:
 		return true, r.disk.SyncDir(filepath.Dir(r.path(name)))
 	}
+	r.mine[name] = true
 	return true, writeBytes(r.disk, r.path(name), data)
 }

@@ -49,17 +49,18 @@ type Evaluation struct {
 	Scored      int                `json:"scored"`    // tasks × seeds, fixed before the run
 	Truncated   int                `json:"truncated"` // counted as failures
 	Seeds       []int64            `json:"seeds"`
-	Interval    [2]float64         `json:"interval"`       // 95 % Wilson score interval of the accuracy
-	PassAtK     map[string]float64 `json:"pass_at_k"`      // unbiased estimate, keys "1", "2", "4", … up to the number of seeds
-	Tasks       []TaskResult       `json:"tasks"`          // in bank order
-	Labels      map[string]int     `json:"labels"`         // how many completions carry each label
-	MeanTokens  float64            `json:"mean_tokens"`    // completion length
-	Bank        string             `json:"bank"`           // digest of the tasks
-	WeightsHash string             `json:"weights"`        // digest of the weights
-	Sampling    json.RawMessage    `json:"sampling"`       // the settings
-	Completions File               `json:"completions"`    // the raw completions
-	Host        json.RawMessage    `json:"host,omitempty"` // seconds, backend; facts of the host
-	Segment     int                `json:"-"`              // that recorded it; filled in by reading
+	Interval    [2]float64         `json:"interval"`         // 95 % Wilson score interval of the accuracy
+	PassAtK     map[string]float64 `json:"pass_at_k"`        // unbiased estimate, keys "1", "2", "4", … up to the number of seeds
+	Tasks       []TaskResult       `json:"tasks"`            // in bank order
+	Labels      map[string]int     `json:"labels"`           // how many completions carry each label
+	MeanTokens  float64            `json:"mean_tokens"`      // completion length
+	Bank        string             `json:"bank"`             // digest of the tasks
+	WeightsHash string             `json:"weights"`          // digest of the weights
+	Sampling    json.RawMessage    `json:"sampling"`         // the settings
+	Completions File               `json:"completions"`      // the raw completions
+	Receipt     File               `json:"receipt,omitzero"` // see [Receipt]; depends on what was recorded before
+	Host        json.RawMessage    `json:"host,omitempty"`   // seconds, backend; facts of the host
+	Segment     int                `json:"-"`                // that recorded it; filled in by reading
 }
 
 // TaskResult is the outcome of one task of an evaluation.
@@ -80,6 +81,7 @@ type Segment struct {
 	Settings   map[string]json.RawMessage `json:"settings,omitempty"`    // the changeable settings as they are from here on
 	Versions   map[string]string          `json:"versions,omitempty"`    // of the programs that run this segment
 	Host       map[string]any             `json:"host,omitempty"`        // facts of the host
+	Signer     string                     `json:"signer,omitempty"`      // the public key by which its receipts are signed, see [KeyText]
 	PassedOver []PassedOver               `json:"passed_over,omitempty"`
 	Unrecorded []File                     `json:"unrecorded,omitempty"` // what a crash left between a file's writing and its event; nothing counts it
 }
@@ -97,11 +99,13 @@ type Saved struct {
 	Path     string `json:"path"`              // the folder, relative to the run directory
 	Manifest string `json:"manifest"`          // SHA-256 of its manifest.json
 	Weights  string `json:"weights,omitempty"` // digest of the group "weights", see [WeightsDigest]
+	Receipt  File   `json:"receipt,omitzero"`  // see [Receipt]
 	Segment  int    `json:"-"`                 // that recorded it; filled in by reading
 	Pruned   bool   `json:"-"`                 // it was removed to save space; filled in by reading
 }
 
 // Finished is the body of a ledger event of kind "finished": nothing was left to do.
 type Finished struct {
-	Update int `json:"update"`
+	Update  int  `json:"update"`
+	Receipt File `json:"receipt,omitzero"` // see [Receipt]
 }

@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"context"
+	"crypto"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,7 +28,9 @@ type Run struct {
 	named   map[string]string // every path that any event names, with the last digest: of checkpoints the manifest's
 	state   *State
 	notes   []string
-	behind  bool // the clock was found to be behind the ledger
+	mine    map[string]bool // files that this opening has written; until an event names one, it may be written again
+	signer  crypto.Signer   // nil: receipts are not signed
+	behind  bool            // the clock was found to be behind the ledger
 }
 
 // Open opens a run directory or creates it, and holds it until Close: a second Open fails with [ErrLocked]. It tidies up
@@ -49,7 +53,7 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 	if err := makeDir(d, dir); err != nil {
 		return nil, err
 	}
-	r := &Run{dir: dir, disk: d, now: now, named: map[string]string{}}
+	r := &Run{dir: dir, disk: d, now: now, named: map[string]string{}, mine: map[string]bool{}}
 	if r.lock, err = takeLock(dir); err != nil {
 		return nil, err
 	}
@@ -77,7 +81,7 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 }
 
 // folders hold the files that the ledger names.
-var folders = []string{"bank", "rollouts", "checkpoints", "evals"}
+var folders = []string{"bank", "rollouts", "checkpoints", "evals", receiptsFolder}
 
 func (r *Run) path(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
 
@@ -164,6 +168,9 @@ func (r *Run) BeginAt(ctx context.Context, id Identity, at *Restore) (*State, er
 	segment := Segment{
 		Segment: len(r.history.Segments) + 1, Parent: len(r.history.Segments),
 		Settings: file.changeable(fields), Versions: file.Versions, Host: file.Host,
+	}
+	if r.signer != nil {
+		segment.Signer = KeyText(r.signer.Public().(ed25519.PublicKey)) // SignWith takes no other
 	}
 	var state *State
 	switch {
@@ -264,7 +271,18 @@ func (r *Run) Finish(ctx context.Context) error {
 	if r.history.Finished {
 		return nil
 	}
-	return r.fail("recording the end", r.record(KindFinished, Finished{Update: r.history.Update()}))
+	return r.fail("recording the end", r.finish(Finished{Update: r.history.Update()}))
+}
+
+func (r *Run) finish(f Finished) error {
+	receipt, err := r.receipt(KindFinished, f.Update)
+	if err != nil {
+		return err
+	}
+	if f.Receipt, err = r.placeReceipt(receipt); err != nil {
+		return err
+	}
+	return r.record(KindFinished, f)
 }
 
 func (r *Run) ready(ctx context.Context) error {

@@ -63,6 +63,7 @@ func (v *verifier) logicalDigest() (string, error) {
 		body := struct {
 			checkpoint.Evaluation
 			Completions *struct{} `json:"completions,omitempty"` // hides the embedded field
+			Receipt     *struct{} `json:"receipt,omitempty"`
 			Host        *struct{} `json:"host,omitempty"`
 		}{Evaluation: e}
 		if err := line("evaluation", e.Update, body, &e.Completions); err != nil {

@@ -20,10 +20,11 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/rescore"
 )
 
 // covered are the folders in which every file must be accounted for.
-var covered = []string{"bank", "rollouts", "checkpoints", "evals"}
+var covered = []string{"bank", "rollouts", "checkpoints", "evals", "receipts"}
 
 func (v *verifier) path(name string) string { return filepath.Join(v.dir, filepath.FromSlash(name)) }
 
@@ -37,7 +38,7 @@ func (v *verifier) bank() {
 		v.fails("bank", err)
 		return
 	}
-	v.tasks = map[string]envs.Task{}
+	v.frozen, v.tasks = bank, map[string]envs.Task{}
 	for _, part := range [][]envs.Task{bank.Train, bank.Validation, bank.Confirmation} {
 		for _, task := range part {
 			v.tasks[task.ID] = task
@@ -104,6 +105,11 @@ func (v *verifier) files() {
 	named := map[string]string{} // digests by path; "": checked elsewhere
 	for name := range v.run.Files {
 		named["bank/"+name] = ""
+	}
+	for _, d := range v.due {
+		if d.Signer != "" {
+			named[d.File.Path+signatureExt] = ""
+		}
 	}
 	v.saved = map[string]checkpoint.Saved{}
 	folders := map[string]bool{}
@@ -191,19 +197,23 @@ func (v *verifier) below(folder string, named map[string]string, folders map[str
 }
 
 // unfinishedName are the temporary names of records.
-var unfinishedName = regexp.MustCompile(`^(rollouts|checkpoints|evals)/\.tmp-\d{6,}(\.|/|$)`)
+var unfinishedName = regexp.MustCompile(`^(rollouts|checkpoints|evals)/\.tmp-\d{6,}(\.|/|$)|^receipts/\.tmp-(evaluation|checkpoint|finished)-\d{6,}\.`)
 
 // unknown judges a file that no event names: what the next event would have named is unfinished work.
 func (v *verifier) unknown(name string) {
 	parts := strings.Split(name, "/")
-	if unfinishedName.MatchString(name) || v.next(parts[0], parts[1]) {
+	if unfinishedName.MatchString(name) || v.next(parts[0], parts[1]) || parts[0] == "receipts" && v.unfinishedReceipt(name) {
 		v.note("%s is unfinished work: nothing counts it, and the run makes it again", name)
 		return
 	}
 	if v.later()[name] || v.later()[strings.Join(parts[:len(parts)-1], "/")] {
 		return // a running program has recorded it in the meantime
 	}
-	v.find(Finding{File: name, What: "no event of the ledger names it"})
+	what := "no event of the ledger names it"
+	if parts[0] == "receipts" {
+		what = v.unnamedReceipt(name)
+	}
+	v.find(Finding{File: name, What: what})
 }
 
 // recordNumber is the update that a record's name begins with.
@@ -239,18 +249,19 @@ func (v *verifier) later() map[string]bool {
 	if v.grown != nil {
 		return v.grown
 	}
-	v.grown = map[string]bool{}
+	v.grown, v.latest = map[string]bool{}, v.events
 	rec, err := checkpoint.Read(v.dir)
 	if err != nil || len(rec.Events) <= len(v.events) || rec.Events[len(v.events)-1].Hash != v.events[len(v.events)-1].Hash {
 		return v.grown
 	}
+	v.latest = rec.Events
 	for _, e := range rec.Events[len(v.events):] {
 		files, saved, err := e.Names()
 		if err != nil {
 			continue
 		}
 		for _, f := range files {
-			v.grown[f.Path] = true
+			v.grown[f.Path], v.grown[f.Path+signatureExt] = true, true
 		}
 		if saved != nil {
 			v.grown[saved.Path] = true
@@ -268,7 +279,7 @@ func (v *verifier) uncovered() {
 	}
 	var others []string
 	for _, e := range entries {
-		if !slices.Contains(covered, e.Name()) && !slices.Contains([]string{"run.json", "ledger.jsonl", ".lock"}, e.Name()) {
+		if !slices.Contains(covered, e.Name()) && !slices.Contains([]string{"run.json", "ledger.jsonl", ".lock", rescore.Folder}, e.Name()) {
 			others = append(others, e.Name())
 		}
 	}
@@ -327,7 +338,11 @@ func (v *verifier) checkpoints(ctx context.Context) {
 		}
 		tensors += n
 	}
-	v.checked("checkpoints: manifests and files of %d, %d tensors", len(v.saved), tensors)
+	of := "of the weights"
+	if v.opts.Full {
+		of = "of all groups"
+	}
+	v.checked("checkpoints: manifests and files of %d, each of %d tensors %s", len(v.saved), tensors, of)
 }
 
 func (v *verifier) checkpoint(s checkpoint.Saved) (tensors int, err error) {
@@ -344,7 +359,10 @@ func (v *verifier) checkpoint(s checkpoint.Saved) (tensors int, err error) {
 			return 0, fmt.Errorf("its weights have digest %s, the ledger says %s", got, s.Weights)
 		}
 	}
-	for _, group := range state.Tensors {
+	for name, group := range state.Tensors {
+		if name != checkpoint.WeightsGroup && !v.opts.Full {
+			continue // the file is whole, and no other digest hangs on its tensors
+		}
 		for _, t := range group {
 			if err := t.Data(func([]byte) error { return nil }); err != nil {
 				return tensors, err

@@ -2,10 +2,11 @@ package verify_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,10 +19,21 @@ import (
 	"github.com/grouper-rl/grouper/verify"
 )
 
-// forger rewrites a run and then makes all outer hashes right again, as someone with a motive would.
+// forger rewrites a run and then makes all hashes and receipts right again, as someone with a motive would. He has no key of the
+// run's.
 type forger struct {
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	sign ed25519.PrivateKey // signs the receipts that he makes; nil: signatures stay as they are
+}
+
+func (f forger) remove(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		if err := os.Remove(f.path(name)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 }
 
 func (f forger) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -41,8 +53,9 @@ func (f forger) ledger(edit func(kind string, body map[string]any)) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	prev, seq := run.Start(runJSON), 0
+	prev := run.Start(runJSON)
 	var out bytes.Buffer
+	var events []checkpoint.Event
 	for _, line := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
 		var e checkpoint.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -53,17 +66,56 @@ func (f forger) ledger(edit func(kind string, body map[string]any)) {
 		if body["drop"] != nil {
 			continue
 		}
-		seq++
-		e.Body = compact(f.t, body)
+		e.Seq, e.Prev, e.Body = len(events)+1, prev, compact(f.t, body)
+		if f.receipt(run, append(events, e), body) {
+			e.Body = compact(f.t, body)
+		}
 		if e.Kind == checkpoint.KindEvaluation {
 			path := body["completions"].(map[string]any)["path"].(string)
 			rewrite(f.t, f.path(strings.TrimSuffix(path, ".jsonl.zst")+".json"), e.Indented())
 		}
-		text := fmt.Sprintf(`{"seq":%d,"time":%q,"kind":%q,"body":%s,"prev":%q}`, seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Kind, e.Body, prev)
+		text := fmt.Sprintf(`{"seq":%d,"time":%q,"kind":%q,"body":%s,"prev":%q}`, e.Seq, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Kind, e.Body, prev)
 		prev = digest([]byte(text))
+		e.Hash = prev
+		events = append(events, e)
 		fmt.Fprintf(&out, `%s,"hash":%q}`+"\n", strings.TrimSuffix(text, "}"), prev)
 	}
 	rewrite(f.t, f.path("ledger.jsonl"), out.Bytes())
+}
+
+// receipt makes the receipt of the last event again and names it in the event's body; false: it has none.
+func (f forger) receipt(run *checkpoint.RunFile, events []checkpoint.Event, body map[string]any) bool {
+	f.t.Helper()
+	due, _ := checkpoint.Receipts(run, events) // an event that cannot stand where it stands is for verification
+	if len(due) == 0 || due[len(due)-1].Seq != len(events) || due[len(due)-1].File.Path == "" {
+		return false
+	}
+	d := due[len(due)-1]
+	if d.Kind == checkpoint.KindEvaluation {
+		file, err := os.Open(f.path(d.Receipt.Evaluation.Completions.Path))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer file.Close()
+		lines, _, err := checkpoint.ReadLines(file)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if d.Receipt.Completions, err = checkpoint.Refer(lines); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	data, err := d.Receipt.Encode()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	rewrite(f.t, f.path(d.File.Path), data)
+	if f.sign != nil {
+		signature := base64.StdEncoding.EncodeToString(ed25519.Sign(f.sign, data)) + "\n"
+		rewrite(f.t, f.path(d.File.Path+".sig"), []byte(signature))
+	}
+	body["receipt"].(map[string]any)["sha256"] = digest(data)
+	return true
 }
 
 // lines edits the completions of a file and its digest in the ledger.
@@ -204,9 +256,7 @@ func TestForgeries(t *testing.T) {
 		}, "ledger.jsonl", "update 3 after update 1"},
 		"an evaluation left out": {func(f forger) {
 			f.ledger(in(checkpoint.KindEvaluation, 2, func(e map[string]any) { e["drop"] = true }))
-			if err := errors.Join(os.Remove(f.path("evals/000002.json")), os.Remove(f.path("evals/000002.jsonl.zst"))); err != nil {
-				f.t.Fatal(err)
-			}
+			f.remove("evals/000002.json", "evals/000002.jsonl.zst", "receipts/evaluation-000002.json")
 		}, "ledger.jsonl", "no evaluation of update 2"},
 
 		"a reward":              {rollouts(set("reward", 0.5)), "rollouts/000002", "line 2, task echo/4: reward: expected"},
@@ -255,7 +305,7 @@ func TestForgeries(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
 				t.Fatal(err)
 			}
-			c.forge(forger{t, dir})
+			c.forge(forger{t: t, dir: dir})
 			report := check(t, dir)
 			found(t, report, c.file, c.what)
 			if report.OK() != (len(report.Findings) == 0) || report.Digest != "" {
@@ -268,8 +318,8 @@ func TestForgeries(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
 		t.Fatal(err)
 	}
-	forger{t, dir}.ledger(func(string, map[string]any) {})
-	forger{t, dir}.run(func(map[string]any) {})
+	forger{t: t, dir: dir}.ledger(func(string, map[string]any) {})
+	forger{t: t, dir: dir}.run(func(map[string]any) {})
 	if report := check(t, dir); !report.OK() {
 		t.Errorf("a run that was only hashed anew does not hold:\n%s", text(t, report))
 	}
@@ -309,20 +359,16 @@ func TestLastEvaluationIsRequired(t *testing.T) {
 	if out := text(t, report); !report.OK() || !strings.Contains(out, "evals: 3 evaluations") {
 		t.Fatalf("updates 0, 2 and 3 were to be evaluated:\n%s", out)
 	}
-	f := forger{t, dir}
+	f := forger{t: t, dir: dir}
 	f.ledger(func(kind string, body map[string]any) {
 		if kind == checkpoint.KindEvaluation && body["update"] == json.Number("3") {
 			body["drop"] = true
 		}
 	})
-	for _, name := range []string{"evals/000003.json", "evals/000003.jsonl.zst"} {
-		if err := os.Remove(f.path(name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.remove("evals/000003.json", "evals/000003.jsonl.zst", "receipts/evaluation-000003.json")
 	found(t, check(t, dir), "ledger.jsonl", "the run is finished, and there is no evaluation of update 3")
 
-	f = forger{t, write(t, program, 2)}
+	f = forger{t: t, dir: write(t, program, 2)}
 	f.run(func(run map[string]any) { run["plan"].(map[string]any)["evaluation"].(map[string]any)["every"] = 0 })
 	found(t, check(t, f.dir), "run.json", "plan.evaluation.every is 0")
 }

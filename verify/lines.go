@@ -166,6 +166,12 @@ func (v *verifier) evaluations(ctx context.Context) {
 		}
 		completions += len(lines)
 		v.evaluation(e.Seq, had, lines)
+		v.sampled = append(v.sampled, fingerprints(had, lines))
+		if refs, err := checkpoint.Refer(lines); err != nil {
+			v.fails(had.Completions.Path, err)
+		} else {
+			v.refs[had.Completions.Path] = refs
+		}
 	}
 	for _, e := range v.history.Evaluations {
 		v.evaluated(e)

@@ -25,7 +25,7 @@ func TestRestoredGroups(t *testing.T) {
 	if len(u.SampledIn) != 2 || u.SampledIn[0] != 1 || u.SampledIn[1] != 2 {
 		t.Fatalf("update 3 has groups of segments %v", u.SampledIn)
 	}
-	f := forger{t, dir}
+	f := forger{t: t, dir: dir}
 	f.ledger(func(kind string, body map[string]any) {
 		if kind == checkpoint.KindUpdate && body["update"] == json.Number("3") {
 			body["sampled_in"] = []int{1, 1}
@@ -69,7 +69,7 @@ func TestDroppedGroups(t *testing.T) {
 	if u == nil {
 		t.Fatal("no group was dropped")
 	}
-	f := forger{t, dir}
+	f := forger{t: t, dir: dir}
 	f.lines(u.Dropped.Path, func(lines []map[string]any) []map[string]any {
 		lines[1]["prompt"] = []int{3, 2, 1}
 		return lines

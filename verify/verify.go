@@ -15,12 +15,13 @@
 //
 // An update's digest is taken of the JSON object {"update", "weights_update", "group_weights", "tasks", "dropped_tasks",
 // "metrics"} as the ledger has these members, without those that it has not, without spaces; an evaluation's of its ledger
-// body without "host" and "completions". The content is the digest of the decompressed lines. Versions, times, facts of the host, file names, compression, segments and checkpoints do not enter.
+// body without "host", "receipt" and "completions". The content is the digest of the decompressed lines. Versions, times, facts of the host, file names, compression, segments, checkpoints and receipts do not enter.
 package verify
 
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,14 @@ type Options struct {
 	// Grader makes the grader that run.json names. Its error is a finding: rewards that cannot be checked do not hold.
 	// nil: rewards are not graded again, which the report says.
 	Grader func(checkpoint.Grader) (envs.Grader, error)
+	// Key demands that every receipt is signed by it and that the run is finished: what is signed cannot be made again without
+	// the key, and only the last receipt says where the ledger ends. nil: signatures must hold, whosever they are.
+	Key ed25519.PublicKey
+	// Full checks not only the weights in checkpoints tensor by tensor, but all groups, and freezes the bank again from its source.
+	Full bool
+	// Source makes the source that a bank's manifest names, for Full. With nil, or where it does not know the source, the report
+	// says that the bank was not made again.
+	Source func(envs.Origin) (envs.Source, error)
 }
 
 // Finding is something that does not hold.
@@ -125,6 +134,12 @@ type verifier struct {
 	saved   map[string]checkpoint.Saved // the checkpoints that must be whole, by path
 	content map[string]string           // digests of decompressed lines, by path
 	grown   map[string]bool             // see later
+	latest  []checkpoint.Event          // see later
+
+	due     []checkpoint.Due                      // the receipts that there must be
+	refs    map[string][]checkpoint.CompletionRef // the completions of evaluations as receipts have them, by path
+	sampled []sampled                             // of the evaluations, in the order of the ledger
+	frozen  *envs.Bank                            // nil: it does not hold
 }
 
 // Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the
@@ -142,15 +157,19 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	if _, err := checkpoint.ReadRunFile(dir); errors.Is(err, checkpoint.ErrNoRun) {
 		return nil, fmt.Errorf("verify: %s: %w", dir, err)
 	}
-	v := &verifier{dir: dir, opts: opts, report: &Report{}, content: map[string]string{}}
+	v := &verifier{dir: dir, opts: opts, report: &Report{}, content: map[string]string{}, refs: map[string][]checkpoint.CompletionRef{}}
 	if v.chain() {
 		v.bank()
+		v.regenerate(ctx)
 		v.prepareGrader()
 		v.files()
 		v.checkpoints(ctx)
 		v.updates(ctx)
 		v.evaluations(ctx)
+		v.replays()
 		v.schedule()
+		v.receipts()
+		v.labels()
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -235,6 +254,9 @@ func (v *verifier) chain() bool {
 	v.events = events
 	if start := v.run.Start(data); events[0].Prev != start {
 		v.find(Finding{File: "run.json", What: "the ledger does not begin with this file", Expected: events[0].Prev, Found: start})
+	}
+	if v.due, err = checkpoint.Receipts(v.run, events); err != nil {
+		v.fails("ledger.jsonl", err) // what NewHistory takes, Receipts takes
 	}
 	v.checked("run.json and ledger.jsonl: hash chain of %d events, %d segments", len(events), len(v.history.Segments))
 	return true

@@ -3,6 +3,7 @@
 //	grouper verify DIR     check every hash, reward and figure of a run
 //	grouper report DIR     plots and tables of a run
 //	grouper rescore DIR    grade the recorded completions again, beside the record
+//	grouper keygen FILE    a pair of keys to sign a run's receipts with
 package main
 
 import (
@@ -20,6 +21,7 @@ type cli struct {
 	Verify  verifyCommand  `cmd:"" help:"Check every hash, reward and figure of a run directory, without a backend."`
 	Report  reportCommand  `cmd:"" help:"Write plots and tables of a run directory into its folder report; the run may be going on."`
 	Rescore rescoreCommand `cmd:"" help:"Grade all recorded completions again and write the labels into the folder labels; no reward is changed."`
+	Keygen  keygenCommand  `cmd:"" help:"Make a pair of keys to sign receipts with."`
 }
 
 // errSaid ends the program with status 1 when everything has been said.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
@@ -13,13 +16,21 @@ import (
 type verifyCommand struct {
 	Dir       string `arg:"" help:"The run directory." type:"existingdir"`
 	NoRewards bool   `help:"Do not grade completions again: for runs whose environment this program does not know."`
+	Full      bool   `help:"Check all of checkpoints tensor by tensor, not the weights alone, and make the bank again from its source."`
+	Key       string `help:"The run must be finished, and all its receipts signed by this key: a file with a public key in PEM, or ed25519:…" placeholder:"KEY"`
 }
 
 // Run prints the report. What does not hold makes the program exit with status 1.
 func (c *verifyCommand) Run(ctx context.Context, out io.Writer) error {
-	opts := verify.Options{Grader: grader}
+	opts := verify.Options{Grader: grader, Source: source, Full: c.Full}
 	if c.NoRewards {
 		opts.Grader = nil
+	}
+	if c.Key != "" {
+		var err error
+		if opts.Key, err = publicKey(c.Key); err != nil {
+			return err
+		}
 	}
 	report, err := verify.Run(ctx, c.Dir, opts)
 	if err != nil {
@@ -34,6 +45,17 @@ func (c *verifyCommand) Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
+func publicKey(key string) (ed25519.PublicKey, error) {
+	if strings.HasPrefix(key, "ed25519:") {
+		return checkpoint.ParseKey([]byte(key))
+	}
+	data, err := os.ReadFile(key)
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.ParseKey(data)
+}
+
 // grader makes the grader of a run from its record.
 func grader(g checkpoint.Grader) (envs.Grader, error) {
 	env, err := reasoninggym.FromOrigin(envs.Origin{Name: g.Source, Config: g.Config})
@@ -42,3 +64,6 @@ func grader(g checkpoint.Grader) (envs.Grader, error) {
 	}
 	return envs.CompletedAnswer{Env: env}, nil
 }
+
+// source makes what a bank was frozen from.
+func source(o envs.Origin) (envs.Source, error) { return reasoninggym.FromOrigin(o) }

@@ -39,6 +39,11 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 	if l.bank, err = p.bank(); err != nil {
 		return err
 	}
+	if p.Key != nil {
+		if err := r.SignWith(p.Key); err != nil {
+			return err
+		}
+	}
 	state, err := r.BeginAt(ctx, id, p.At)
 	if err != nil {
 		return err

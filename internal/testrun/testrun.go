@@ -6,6 +6,7 @@ package testrun
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,15 +20,16 @@ import (
 // Program is a training program.
 type Program struct {
 	Updates int
-	Every   int     // updates between checkpoints and between evaluations
-	Seed    int64   // another seed gives another run
-	Host    float64 // what the clock shows; differs between openings
-	Extra   bool    // one more checkpoint, after update 1
-	Last    bool    // the last update is saved and evaluated, whatever its number
-	Tries   int     // how often a failed write is tried; 0: once
-	Stop    int     // the program ends without a word after this update; 0: it does not
-	Skip    int     // the evaluation of this update is not made, as if the program were stopped before it; 0: none
-	Twist   int64   // another value gives other completions from here on: an alternative
+	Every   int                // updates between checkpoints and between evaluations
+	Seed    int64              // another seed gives another run
+	Host    float64            // what the clock shows; differs between openings
+	Extra   bool               // one more checkpoint, after update 1
+	Last    bool               // the last update is saved and evaluated, whatever its number
+	Tries   int                // how often a failed write is tried; 0: once
+	Key     ed25519.PrivateKey // signs the receipts; nil: nothing is signed
+	Stop    int                // the program ends without a word after this update; 0: it does not
+	Skip    int                // the evaluation of this update is not made, as if the program were stopped before it; 0: none
+	Twist   int64              // another value gives other completions from here on: an alternative
 
 	Tasks int  // an update; 0: 2
 	Group int  // completions of a task; 0: 3

@@ -3,6 +3,7 @@ package decoder
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 )
@@ -110,7 +111,7 @@ const (
 	GeluTanh Activation = "gelu_pytorch_tanh" // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 )
 
-// withDefaults fills in what zero values stand for.
+// withDefaults fills in what zero values stand for, and clears what no layer asks for.
 func (c Config) withDefaults() Config {
 	if c.KVHeads == 0 {
 		c.KVHeads = c.Heads
@@ -132,6 +133,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LocalRope.Type == "" && c.LocalRope != (Rope{}) {
 		c.LocalRope.Type = RopeDefault
+	}
+	if !slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l != Layer{} }) && len(c.PerLayer) == c.Layers {
+		c.PerLayer = nil
+	}
+	if !slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l.Rope == LocalRope }) {
+		c.LocalRope = Rope{}
+	}
+	if !slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l.Experts }) {
+		c.Experts = Experts{}
 	}
 	if c.Activation == "" {
 		c.Activation = SiLU
@@ -227,7 +237,7 @@ func (c Config) validateLayers() error {
 	}
 	e := c.Experts
 	switch {
-	case experts > 0 && (e.Count < 1 || e.Count*experts > maxExperts):
+	case experts > 0 && (e.Count < 1 || e.Count > maxExperts/experts):
 		return bad("Experts.Count", e.Count, fmt.Sprintf("1 to %d in %d layers", maxExperts/experts, experts))
 	case experts > 0 && (e.Chosen < 1 || e.Chosen > e.Count):
 		return bad("Experts.Chosen", e.Chosen, fmt.Sprintf("1 to Experts.Count (%d)", e.Count))

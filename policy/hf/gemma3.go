@@ -37,7 +37,7 @@ var _ = define(family{
 	absent: map[string]any{
 		"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
 		"num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131072, "hidden_activation": "gelu_pytorch_tanh",
-		"tie_word_embeddings": true, "query_pre_attn_scalar": 256.0, "sliding_window": 4096, "sliding_window_pattern": 6,
+		"tie_word_embeddings": true, "query_pre_attn_scalar": 256.0, "sliding_window": 4096,
 		"rope_theta": 1e6, "rope_local_base_freq": 1e4,
 	},
 	read: func(k *keys, d *decoder.Config) {
@@ -72,8 +72,15 @@ var _ = define(family{
 	write: func(d decoder.Config, c map[string]any) {
 		delete(c, "hidden_act")
 		c["hidden_activation"], c["attention_bias"] = d.Activation, d.QKVBias
-		c["query_pre_attn_scalar"] = 1 / (d.AttentionScale * d.AttentionScale)
-		c["rope_parameters"] = map[string]any{fullAttention: writeRope(d.Rope), slidingAttention: writeRope(d.LocalRope)}
+		scalar := 1 / (d.AttentionScale * d.AttentionScale)
+		if whole := math.Round(scalar); 1/math.Sqrt(whole) == d.AttentionScale {
+			scalar = whole
+		}
+		c["query_pre_attn_scalar"] = scalar
+		c["rope_parameters"] = map[string]any{fullAttention: writeRope(d.Rope)}
+		if d.LocalRope != (decoder.Rope{}) {
+			c["rope_parameters"] = map[string]any{fullAttention: writeRope(d.Rope), slidingAttention: writeRope(d.LocalRope)}
+		}
 		writeWindows(d, c)
 	},
 })

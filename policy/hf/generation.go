@@ -2,6 +2,7 @@ package hf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -54,15 +55,22 @@ func (o *oneOrMany) UnmarshalJSON(data []byte) error {
 func parseGeneration(configFile, file []byte) (Generation, error) {
 	var model, f generationFile
 	// The model's configuration may have keys of these names with other meanings; only its special tokens count.
-	var tokens struct {
+	type special struct {
 		EOS oneOrMany `json:"eos_token_id"`
 		BOS *int32    `json:"bos_token_id"`
 		Pad *int32    `json:"pad_token_id"`
 	}
+	var tokens struct {
+		special
+		Text special `json:"text_config"` // of a model within another
+	}
 	if err := json.Unmarshal(configFile, &tokens); err != nil {
 		return Generation{}, fmt.Errorf("%s: %w", configName, err)
 	}
-	model.EOS, model.BOS, model.Pad = tokens.EOS, tokens.BOS, tokens.Pad
+	model.EOS, model.BOS, model.Pad = tokens.EOS, cmp.Or(tokens.BOS, tokens.Text.BOS), cmp.Or(tokens.Pad, tokens.Text.Pad)
+	if len(model.EOS) == 0 {
+		model.EOS = tokens.Text.EOS
+	}
 	if file != nil {
 		if err := json.Unmarshal(file, &f); err != nil {
 			return Generation{}, fmt.Errorf("%s: %w", generationName, err)

@@ -3,9 +3,11 @@ package hf_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -88,6 +90,23 @@ func TestRoundTrip(t *testing.T) {
 		"llama3": func(c *decoder.Config) {
 			c.Rope = decoder.Rope{Type: decoder.RopeLlama3, Theta: 5e5, Factor: 8, Original: 16, LowFreqFactor: 1, HighFreqFactor: 4}
 		},
+		"qwen2, windows": func(c *decoder.Config) { c.QKVBias, c.PerLayer = true, []decoder.Layer{{}, {Window: 5}} },
+		"qwen3, windows": func(c *decoder.Config) { c.QKNorm, c.PerLayer = true, []decoder.Layer{{Window: 5}, {}} },
+		"mistral":        func(c *decoder.Config) { c.PerLayer = []decoder.Layer{{Window: 5}, {Window: 5}} },
+		"olmo2": func(c *decoder.Config) {
+			c.Norms, c.NormStyle, c.WholeQKNorm, c.QKVBias, c.OutputBias = decoder.NormsAfter, decoder.NormOLMo, true, true, true
+		},
+		"smollm3": func(c *decoder.Config) { c.PerLayer = []decoder.Layer{{Rope: decoder.NoRope, Window: 5}, {}} },
+		"gemma3": func(c *decoder.Config) {
+			gemma(c)
+			c.PerLayer = []decoder.Layer{{Window: 4, Rope: decoder.LocalRope}, {}}
+			c.LocalRope = decoder.Rope{Theta: 3e4}
+		},
+		"gemma3, global layers alone": gemma,
+		"qwen3_moe": func(c *decoder.Config) {
+			c.QKNorm, c.PerLayer = true, []decoder.Layer{{Experts: true, Window: 3}, {Window: 3}}
+			c.Experts = decoder.Experts{Count: 3, Chosen: 2, Intermediate: 5, Renormalize: true}
+		},
 		"yarn": func(c *decoder.Config) {
 			c.Rope = decoder.Rope{Type: decoder.RopeYarn, Theta: 1e4, Factor: 4, Original: 16, BetaFast: 8, BetaSlow: 2, AttentionFactor: 1.25}
 		},
@@ -113,6 +132,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+func gemma(c *decoder.Config) {
+	c.Norms, c.NormStyle, c.QKNorm, c.Tied, c.Activation = decoder.NormsAround, decoder.NormOffset, true, true, decoder.GeluTanh
+	c.EmbeddingScale, c.AttentionScale = math.Sqrt(float64(c.Hidden)), 1/math.Sqrt(24)
+	c.Rope = decoder.Rope{Type: decoder.RopeLinear, Factor: 8, Theta: 1e6}
+}
+
 func digest(t *testing.T, w *policy.Weights) string {
 	t.Helper()
 	d, err := w.Digest()
@@ -134,6 +159,13 @@ func TestGoldenExport(t *testing.T) {
 		ran++
 		t.Run(golden.Name(t, dir), func(t *testing.T) {
 			defer w.Free()
+			var about struct {
+				PassedThrough []string `json:"passed_through"`
+			}
+			data, err := os.ReadFile(filepath.Join(dir, "golden.json"))
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(data, &about))
+			require.ElementsMatch(t, about.PassedThrough, m.PassedThrough)
 			out := filepath.Join(t.TempDir(), "model")
 			require.NoError(t, hf.Save(t.Context(), out, m, w))
 			for _, name := range []string{"config.json", "generation_config.json"} {

@@ -85,6 +85,11 @@ func (k *keys) none(names ...string) {
 	}
 }
 
+// sameLayers makes sure that layer_types, if it is there, has one type for all layers.
+func (k *keys) sameLayers(layers int, of string) {
+	k.layerTypes(layers, func(int) string { return of }, of)
+}
+
 // layerTypes reads layer_types, or else derives them from the layer's number. Only the allowed ones are supported.
 func (k *keys) layerTypes(layers int, derive func(i int) string, allowed ...string) []string {
 	if layers < 0 || layers > decoder.MaxLayers { // the decoder's Validate says so

@@ -24,7 +24,7 @@ var _ = define(family{
 		d.QKVBias, d.MLPBias = or(k, "attention_bias", false), or(k, "mlp_bias", false)
 		d.OutputBias = d.QKVBias
 		d.Rope = k.rope()
-		k.layerTypes(d.Layers, func(int) string { return fullAttention }, fullAttention)
+		k.sameLayers(d.Layers, fullAttention)
 	},
 	write: func(d decoder.Config, c map[string]any) {
 		c["attention_bias"], c["mlp_bias"] = d.QKVBias, d.MLPBias

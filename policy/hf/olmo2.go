@@ -28,6 +28,7 @@ var _ = define(family{
 		d.QKVBias = or(k, "attention_bias", false)
 		d.OutputBias = d.QKVBias
 		d.Rope = k.rope()
+		k.sameLayers(d.Layers, fullAttention)
 	},
 	write: func(d decoder.Config, c map[string]any) { c["attention_bias"] = d.QKVBias },
 })

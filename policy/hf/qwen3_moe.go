@@ -1,7 +1,7 @@
 package hf
 
 import (
-	"slices"
+	"fmt"
 
 	"github.com/grouper-rl/grouper/policy/decoder"
 )
@@ -40,21 +40,31 @@ var _ = define(family{
 		d.Rope = k.rope()
 		if or(k, "use_sliding_window", false) {
 			k.everyWindow(d)
+		} else {
+			k.sameLayers(d.Layers, fullAttention)
 		}
 		d.Experts = decoder.Experts{
 			Count:  or(k, "num_local_experts", or(k, "num_experts", 0)), // transformers 5 and 4
 			Chosen: or(k, "num_experts_per_tok", 0), Intermediate: or(k, "moe_intermediate_size", 0),
 			Renormalize: or(k, "norm_topk_prob", false),
 		}
-		if d.Layers < 0 || d.Layers > decoder.MaxLayers {
-			return // the decoder's Validate says so
+		step := or(k, "decoder_sparse_step", 0)
+		if step < 1 {
+			k.fail(fmt.Errorf("decoder_sparse_step is %d, allowed: 1 or more", step))
+		}
+		if k.err != nil || d.Layers < 0 || d.Layers > decoder.MaxLayers {
+			return // the decoder's Validate says what is wrong with the number of layers
 		}
 		if d.PerLayer == nil {
 			d.PerLayer = make([]decoder.Layer, d.Layers)
 		}
-		plain, step := or(k, "mlp_only_layers", []int(nil)), or(k, "decoder_sparse_step", 0)
 		for i := range d.PerLayer {
-			d.PerLayer[i].Experts = d.Experts.Count > 0 && !slices.Contains(plain, i) && step > 0 && (i+1)%step == 0
+			d.PerLayer[i].Experts = d.Experts.Count > 0 && (i+1)%step == 0
+		}
+		for _, i := range or(k, "mlp_only_layers", []int(nil)) {
+			if i >= 0 && i < d.Layers {
+				d.PerLayer[i].Experts = false
+			}
 		}
 	},
 	write: func(d decoder.Config, c map[string]any) {

@@ -33,7 +33,7 @@ var _ = define(family{
 		rotated, ok := get[[]int](k, "no_rope_layers")
 		interval := or(k, "no_rope_layer_interval", 0)
 		switch {
-		case ok && len(rotated) != d.Layers:
+		case ok && len(rotated) < d.Layers:
 			k.fail(fmt.Errorf("no_rope_layers has %d entries, num_hidden_layers is %d", len(rotated), d.Layers))
 		case !ok && interval < 1:
 			k.fail(fmt.Errorf("no_rope_layer_interval is %d, allowed: 1 or more", interval))

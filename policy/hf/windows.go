@@ -46,11 +46,16 @@ func (k *keys) upperWindows(d *decoder.Config) {
 
 // everyWindow reads a window of all layers.
 func (k *keys) everyWindow(d *decoder.Config) {
-	window := or(k, "sliding_window", 0)
-	if window < 0 {
+	window, ok := get[int](k, "sliding_window")
+	if !ok {
+		k.sameLayers(d.Layers, fullAttention)
+		return
+	}
+	if window < 1 {
 		k.fail(fmt.Errorf("sliding_window is %d, allowed: 1 or more, or null", window))
 	}
-	if window == 0 || d.Layers < 0 || d.Layers > decoder.MaxLayers { // the decoder's Validate says so
+	k.sameLayers(d.Layers, slidingAttention)
+	if k.err != nil || d.Layers < 0 || d.Layers > decoder.MaxLayers { // the decoder's Validate says what is wrong with Layers
 		return
 	}
 	d.PerLayer = make([]decoder.Layer, d.Layers)

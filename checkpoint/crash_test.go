@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
@@ -64,7 +65,8 @@ func verified(t *testing.T, dir string) string {
 	return report.Digest
 }
 
-var program = testrun.Program{Updates: 4, Every: 2, Seed: 7}
+// program signs: a crash must find receipts and signatures in its way, too.
+var program = testrun.Program{Updates: 4, Every: 2, Seed: 7, Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
 
 // uninterrupted is the digest of a run that nothing happened to, and the number of file operations that it took.
 func uninterrupted(t *testing.T) (digest string, ops int) {

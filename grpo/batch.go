@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
 )
 
@@ -27,21 +28,10 @@ type row struct {
 	truncated bool
 }
 
-func newBatch(groups []rollout.Group, groupSize, maxPositions, vocab int) (*batch, error) {
+func newBatch(groups []rollout.Group) *batch {
 	b := &batch{groups: groups}
 	for g, group := range groups {
-		if len(group.Completions) != groupSize {
-			return nil, fmt.Errorf("task %q: %d completions, want %d", group.Task.ID, len(group.Completions), groupSize)
-		}
 		for k, c := range group.Completions {
-			if n := len(group.Prompt) + len(c.Tokens); n > maxPositions {
-				return nil, fmt.Errorf("task %q, sample %d: %d tokens with its prompt, the context has %d", group.Task.ID, k, n, maxPositions)
-			}
-			for _, token := range c.Tokens {
-				if token < 0 || int(token) >= vocab {
-					return nil, fmt.Errorf("task %q, sample %d: token %d, the vocabulary has %d", group.Task.ID, k, token, vocab)
-				}
-			}
 			b.rows = append(b.rows, row{
 				prompt: group.Prompt, tokens: c.Tokens, behaviour: c.LogProbs,
 				truncated: c.Finish != rollout.Stop,
@@ -51,7 +41,25 @@ func newBatch(groups []rollout.Group, groupSize, maxPositions, vocab int) (*batc
 			b.tokens += len(c.Tokens)
 		}
 	}
-	return b, nil
+	return b
+}
+
+// trainable refuses a group with tokens that the policy does not have, or with more than fit its context.
+func trainable(p policy.Policy) func(rollout.Group) error {
+	vocab, positions := p.VocabSize(), p.MaxPositions()
+	return func(g rollout.Group) error {
+		for k, c := range g.Completions {
+			if n := len(g.Prompt) + len(c.Tokens); n > positions {
+				return fmt.Errorf("task %q, sample %d: %d tokens with its prompt, the context has %d", g.Task.ID, k, n, positions)
+			}
+			for _, token := range c.Tokens {
+				if token < 0 || int(token) >= vocab {
+					return fmt.Errorf("task %q, sample %d: token %d, the vocabulary has %d", g.Task.ID, k, token, vocab)
+				}
+			}
+		}
+		return nil
+	}
 }
 
 // width is the number of tokens of the longest completion.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -34,20 +35,23 @@ const (
 // Config says what a run does. It is recorded in run.json, and a run can only be resumed with the same values (Updates
 // may grow). What has a place of its own there stands nowhere else: the seed, and in the plan tasks, group size and evaluations.
 type Config struct {
-	Seed           int64       `json:"-"` // names all randomness of the run
-	Updates        int         `json:"-"` // optimizer updates in all: a budget, recorded apart, that may grow
-	TasksPerUpdate int         `json:"-"` // groups in a batch
-	GroupSize      int         `json:"-"` // completions of each task, at least 2
-	Advantage      Advantage   `json:"advantage"`
-	Objective      Objective   `json:"objective"`
-	OldLogProbs    OldLogProbs `json:"old_log_probs"`  // "": Behaviour
-	MaskTruncated  bool        `json:"mask_truncated"` // leave truncated completions out of the loss; their reward still counts in the group
-	MaxGradNorm    float64     `json:"max_grad_norm"`  // clip the global gradient norm to this; 0: no clipping
-	MicroBatch     int         `json:"micro_batch"`    // completions computed at once, a divisor or multiple of GroupSize; 0: all
-	Bucket         int         `json:"bucket"`         // prompts and completions are padded to multiples of this, at most the context; 0: 16
-	Compute        string      `json:"compute"`        // dtype of forward and backward: "float32" ("") or "bfloat16"; masters are always float32
-	SaveEvery      int         `json:"save_every"`     // updates between checkpoints; 0: 10. The last update is always saved
-	EvaluateEvery  int         `json:"-"`              // updates between evaluations, a multiple of SaveEvery; 0: SaveEvery. The last update is always evaluated
+	Seed           int64             `json:"-"` // names all randomness of the run
+	Updates        int               `json:"-"` // optimizer updates in all: a budget, recorded apart, that may grow
+	TasksPerUpdate int               `json:"-"` // groups in a batch
+	GroupSize      int               `json:"-"` // completions of each task, at least 2
+	Advantage      Advantage         `json:"advantage"`
+	Objective      Objective         `json:"objective"`
+	OldLogProbs    OldLogProbs       `json:"old_log_probs"`  // "": Behaviour
+	Lag            int               `json:"-"`              // completed updates between the weights that sample a group and those that it updates, at most; 0: on-policy
+	Staleness      rollout.Staleness `json:"-"`              // which of the weights within the lag sample: rollout.Fixed ("") or rollout.Eager
+	MaxGroups      int               `json:"max_groups"`     // dynamic sampling: groups whose rewards are all equal are replaced until so many were sampled for an update; 0: off
+	MaskTruncated  bool              `json:"mask_truncated"` // leave truncated completions out of the loss; their reward still counts in the group
+	MaxGradNorm    float64           `json:"max_grad_norm"`  // clip the global gradient norm to this; 0: no clipping
+	MicroBatch     int               `json:"micro_batch"`    // completions computed at once, a divisor or multiple of GroupSize; 0: all
+	Bucket         int               `json:"bucket"`         // prompts and completions are padded to multiples of this, at most the context; 0: 16
+	Compute        string            `json:"compute"`        // dtype of forward and backward: "float32" ("") or "bfloat16"; masters are always float32
+	SaveEvery      int               `json:"save_every"`     // updates between checkpoints; 0: 10. The last update is always saved
+	EvaluateEvery  int               `json:"-"`              // updates between evaluations, a multiple of SaveEvery; 0: SaveEvery. The last update is always evaluated
 }
 
 // WithDefaults fills in the values that stand for 0.
@@ -57,6 +61,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.EvaluateEvery, c.SaveEvery)
 	setDefault(&c.MicroBatch, c.TasksPerUpdate*c.GroupSize)
 	setDefault(&c.OldLogProbs, Behaviour)
+	setDefault(&c.Staleness, rollout.Fixed)
 	setDefault(&c.Compute, "float32")
 	return c
 }
@@ -76,6 +81,12 @@ func (c Config) Validate() error {
 		return badSetting("OldLogProbs", c.OldLogProbs, `"behaviour" or "current"`)
 	case !(c.MaxGradNorm >= 0 && c.MaxGradNorm <= math.MaxFloat32):
 		return badSetting("MaxGradNorm", c.MaxGradNorm, "0 (off) or more")
+	case c.Lag < 0 || c.Lag > mostLag:
+		return badSetting("Lag", c.Lag, fmt.Sprintf("0 to %d", mostLag))
+	case c.Staleness != rollout.Fixed && c.Staleness != rollout.Eager:
+		return badSetting("Staleness", fmt.Sprintf("%q", c.Staleness), `"fixed" or "eager"`)
+	case c.MaxGroups != 0 && c.MaxGroups < c.TasksPerUpdate:
+		return badSetting("MaxGroups", c.MaxGroups, fmt.Sprintf("0 (off), or at least TasksPerUpdate (%d)", c.TasksPerUpdate))
 	case c.MicroBatch < 1 || rows%c.MicroBatch != 0 || (c.MicroBatch%c.GroupSize != 0 && c.GroupSize%c.MicroBatch != 0):
 		return badSetting("MicroBatch", c.MicroBatch, fmt.Sprintf("a divisor of TasksPerUpdate*GroupSize (%d) that divides GroupSize (%d) or is a multiple of it", rows, c.GroupSize))
 	case c.Bucket < 1:
@@ -93,6 +104,9 @@ func (c Config) Validate() error {
 	return c.Objective.Validate()
 }
 
+// mostLag bounds the copies of weights that are kept.
+const mostLag = 64
+
 // computeDType is that of forward and backward.
 func (c Config) computeDType() dtypes.DType {
 	if c.Compute == "bfloat16" {
@@ -103,18 +117,21 @@ func (c Config) computeDType() dtypes.DType {
 
 // Parts are what a trainer works with. Each can be the user's own.
 type Parts struct {
-	Backend   *backend.Backend
-	Device    int             // the training role's device number
-	Policy    policy.Policy   //
-	Weights   *policy.Weights // the base weights; the trainer takes a copy
-	Reference *policy.Weights // weights of the reference policy; only for a KL term
-	Optimizer optim.Optimizer
-	Schedule  optim.Schedule  // learning rate of each update
-	Bank      *envs.Bank      // its Train tasks are trained on
-	Sampler   rollout.Sampler // engine (the rollout role), prompt format, grader and sampling settings
-	Evaluator *eval.Evaluator // nil: no evaluation
-	Run       *checkpoint.Run // nil: nothing is recorded
-	Log       *slog.Logger    // nil: silent
+	Backend        *backend.Backend
+	Device         int             // the training role's device number
+	Policy         policy.Policy   //
+	Weights        *policy.Weights // the base weights; the trainer takes a copy
+	Reference      *policy.Weights // weights of the reference policy; only for a KL term
+	Optimizer      optim.Optimizer
+	Schedule       optim.Schedule  // learning rate of each update
+	Bank           *envs.Bank      // its Train tasks are trained on
+	Sampler        rollout.Sampler // engine (the rollout role), prompt format, grader and sampling settings
+	PerCall        int             // groups that one call of the engine samples; 0: all of a batch. Another number may round log-probs otherwise
+	Calls          int             // calls of the engine at once, if PerCall is not 0; 0: 1
+	Evaluator      *eval.Evaluator // nil: no evaluation
+	EvaluateBehind bool            // evaluate while training goes on; the evaluator needs an engine of its own
+	Run            *checkpoint.Run // nil: nothing is recorded
+	Log            *slog.Logger    // nil: silent
 }
 
 func (p Parts) validate(c Config) error {
@@ -158,6 +175,9 @@ func (p Parts) validate(c Config) error {
 		if err := e.Validate(); err != nil {
 			return err
 		}
+		if (c.Lag > 0 || p.EvaluateBehind) && sameEngine(e.Sampler.Engine, p.Sampler.Engine) {
+			return badSetting("Parts.Evaluator.Sampler.Engine", "the engine that samples for training", "with Lag or EvaluateBehind another one: they work at the same time")
+		}
 		samplings = append(samplings, e.Sampler.Sampling)
 		frozen := map[string]bool{}
 		for _, task := range slices.Concat(p.Bank.Validation, p.Bank.Confirmation) {
@@ -178,4 +198,9 @@ func (p Parts) validate(c Config) error {
 		}
 	}
 	return nil
+}
+
+func sameEngine(a, b rollout.Engine) bool {
+	t := reflect.TypeOf(a)
+	return t == reflect.TypeOf(b) && t.Comparable() && a == b
 }

@@ -23,7 +23,7 @@ type lying struct {
 	change func(c *rollout.Completion)
 }
 
-func (l lying) Generate(ctx context.Context, reqs []rollout.Request, s rollout.Sampling) ([][]rollout.Completion, error) {
+func (l *lying) Generate(ctx context.Context, reqs []rollout.Request, s rollout.Sampling) ([][]rollout.Completion, error) {
 	out, err := l.Engine.Generate(ctx, reqs, s)
 	if err == nil {
 		l.change(&out[len(out)-1][1])
@@ -33,12 +33,17 @@ func (l lying) Generate(ctx context.Context, reqs []rollout.Request, s rollout.S
 
 // An engine that returns what cannot have been sampled must be found out by task and sample before anything is trained on it.
 func TestLyingEngine(t *testing.T) {
-	trainer, err := small().open(t, testbackend.Go(t), "")
+	s, engine := small(), &lying{change: func(*rollout.Completion) {}}
+	s.engine = func(honest rollout.Engine) rollout.Engine {
+		engine.Engine = honest
+		return engine
+	}
+	s.cfg.Lag = 1 // the evaluation has an engine of its own
+	trainer, err := s.open(t, testbackend.Go(t), "")
 	require.NoError(t, err)
 	defer trainer.Close()
 	_, err = trainer.Step(t.Context()) // the evaluation of update 0
 	require.NoError(t, err)
-	honest := trainer.parts.Sampler.Engine
 	for want, change := range map[string]func(*rollout.Completion){
 		"token 999, the vocabulary has 11": func(c *rollout.Completion) {
 			c.Tokens = []int32{999}
@@ -52,12 +57,12 @@ func TestLyingEngine(t *testing.T) {
 		"finish reason":              func(c *rollout.Completion) { c.Finish = "weird" },
 		"weights of update 7":        func(c *rollout.Completion) { c.Update = 7 },
 	} {
-		trainer.parts.Sampler.Engine = lying{honest, change}
+		engine.change = change
 		_, err := trainer.Step(t.Context())
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "sample 1", want)
 	}
-	trainer.parts.Sampler.Engine = honest
+	engine.change = func(*rollout.Completion) {}
 	_, err = trainer.Step(t.Context())
 	require.NoError(t, err, "the trainer can go on")
 }
@@ -69,10 +74,11 @@ func (o odd) Grade(context.Context, envs.Task, envs.Reply) (envs.Score, error) {
 
 // So must a grader whose reward is no number that can be trained on, or that panics.
 func TestOddGraders(t *testing.T) {
-	trainer, err := small().open(t, testbackend.Go(t), "")
+	s, changing := small(), &changing{}
+	s.grader, s.blind = changing, true
+	trainer, err := s.open(t, testbackend.Go(t), "")
 	require.NoError(t, err)
 	defer trainer.Close()
-	trainer.parts.Evaluator = nil
 	for want, grader := range map[string]odd{
 		"reward is NaN":    func() (envs.Score, error) { return envs.Score{Reward: math.NaN()}, nil },
 		"reward is +Inf":   func() (envs.Score, error) { return envs.Score{Reward: math.Inf(1)}, nil },
@@ -80,7 +86,7 @@ func TestOddGraders(t *testing.T) {
 		"value is NaN":     func() (envs.Score, error) { return envs.Score{Value: math.NaN()}, nil },
 		"panicked: oops":   func() (envs.Score, error) { panic("oops") },
 	} {
-		trainer.parts.Sampler.Grader = grader
+		changing.Grader = grader
 		_, err := trainer.Step(t.Context())
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, `task "letter/`)
@@ -93,11 +99,11 @@ func TestOverflowingStepChangesNothing(t *testing.T) {
 	s := small()
 	s.opt, s.lr = optim.AdamW{WeightDecay: 10}, 1e38
 	s.cfg.TasksPerUpdate, s.cfg.GroupSize = 5, 16
+	s.grader, s.blind = firstLetter{}, true
 	dir := t.TempDir()
 	trainer, err := s.open(t, testbackend.Go(t), dir)
 	require.NoError(t, err)
 	defer trainer.Close()
-	trainer.parts.Sampler.Grader, trainer.parts.Evaluator = firstLetter{}, nil
 	before, err := trainer.Weights()
 	require.NoError(t, err)
 	want, err := before.Digest()
@@ -198,10 +204,10 @@ func TestBucketWithinTheContext(t *testing.T) {
 	defer trainer.Close()
 	_, err = trainer.Step(t.Context()) // the evaluation of update 0
 	require.NoError(t, err)
-	groups, err := trainer.sample(t.Context())
+	require.NoError(t, trainer.publish())
+	made, err := trainer.rollout.Next(t.Context())
 	require.NoError(t, err)
-	batch, err := newBatch(groups, trainer.cfg.GroupSize, 64, 11)
-	require.NoError(t, err)
+	batch := newBatch(made.Groups)
 	for _, m := range batch.split(12, trainer.cfg.GroupSize, trainer.learner.cfg.Bucket) {
 		require.LessOrEqual(t, max(m.promptWidth, m.width), trainer.parts.Policy.MaxPositions())
 	}

@@ -71,8 +71,7 @@ func testLearner(t testing.TB, b *backend.Backend, p policy.Policy, w *policy.We
 // learnOnce returns the metrics of one update and all weights after it.
 func learnOnce(t testing.TB, l *learner) (*Metrics, []float64) {
 	t.Helper()
-	batch, err := newBatch(inventedGroups(4, 4), 4, 64, 11)
-	require.NoError(t, err)
+	batch := newBatch(inventedGroups(4, 4))
 	m, err := l.learn(context.Background(), batch, 1, .1)
 	require.NoError(t, err)
 	var all []float64
@@ -128,8 +127,7 @@ func TestTinyUpdatesOfBfloat16WeightsAddUp(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, base, digest, "update 0 has exactly the stored bits")
 
-		batch, err := newBatch(inventedGroups(4, 4), 4, 64, 11)
-		require.NoError(t, err)
+		batch := newBatch(inventedGroups(4, 4))
 		first, err := flat(l.masters[0])
 		require.NoError(t, err)
 		for step := range 3 {
@@ -168,8 +166,7 @@ func TestBadGradientNamesItsParameterAndChangesNothing(t *testing.T) {
 		require.NoError(t, err)
 		const bad = 5
 		l := testLearner(t, b, spiky{d, bad}, w, optim.AdamW{}, nil)
-		batch, err := newBatch(inventedGroups(4, 4), 4, 64, 11)
-		require.NoError(t, err)
+		batch := newBatch(inventedGroups(4, 4))
 		_, err = l.learn(t.Context(), batch, 1, .1)
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, d.Params()[bad].Name)
@@ -191,8 +188,7 @@ func TestNaNWeightsStopTheUpdate(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tensors.MutableFlatData(w.Tensors[1], func(x []float32) { x[0] = float32(math.NaN()) }))
 	l := testLearner(t, b, d, w, optim.SGD{}, nil)
-	batch, err := newBatch(inventedGroups(4, 4), 4, 64, 11)
-	require.NoError(t, err)
+	batch := newBatch(inventedGroups(4, 4))
 	_, err = l.learn(t.Context(), batch, 1, .1)
 	require.ErrorIs(t, err, ErrNotFinite)
 }

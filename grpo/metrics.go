@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/rollout"
 )
 
 // Metrics are the numbers of one update that follow from its completions and weights; they are part of the run's logical
@@ -31,7 +32,8 @@ type Metrics struct {
 	AdvantageAbs float64 `json:"advantage_abs"` // mean |advantage| over scored tokens
 	EngineGap    float64 `json:"engine_gap"`    // mean |log-prob in training before the update - log-prob at sampling|
 	EngineGapMax float64 `json:"engine_gap_max"`
-	Lag          float64 `json:"lag"` // completed updates between the weights that sampled and the weights that were updated
+	Lag          float64 `json:"lag"`            // completed updates between the weights that sampled and the weights that were updated, mean over groups
+	Dropped      float64 `json:"groups_dropped"` // groups that were sampled and left out by dynamic sampling
 	Stats
 }
 
@@ -65,7 +67,7 @@ func (m *Metrics) count(lines []checkpoint.Line, groupSize int) {
 
 // Timing are facts of the host: seconds a phase, and completion tokens a second.
 type Timing struct {
-	Rollout         float64 `json:"rollout_seconds"` // sampling and grading
+	Rollout         float64 `json:"rollout_seconds"` // sampling and grading; with lag only the wait for them
 	Train           float64 `json:"train_seconds"`   // forward, backward, optimizer
 	RolloutTokensPS float64 `json:"rollout_tokens_per_second"`
 	TrainTokensPS   float64 `json:"train_tokens_per_second"`
@@ -79,9 +81,34 @@ type Update struct {
 	Evaluation *checkpoint.Evaluation // where one was due
 }
 
-// event is the update as the ledger has it.
-func (u *Update) event() (checkpoint.Update, error) {
-	e := checkpoint.Update{Update: u.Update, Weights: u.Update - 1 - int(u.Metrics.Lag)}
+// lag fills in how old the weights were that sampled the groups.
+func (m *Metrics) lag(update int, groups []rollout.Group) {
+	for _, g := range groups {
+		m.Lag += float64(update-1-g.Weights()) / float64(len(groups))
+	}
+}
+
+// event is the update as the ledger has it; segment is the one that records it.
+func (u *Update) event(made *rollout.Batch, segment int) (checkpoint.Update, error) {
+	e := checkpoint.Update{Update: u.Update, Weights: u.Update - 1}
+	mixed, carried := false, false
+	for _, g := range made.Groups {
+		e.Tasks = append(e.Tasks, g.Task.ID)
+		e.GroupWeights = append(e.GroupWeights, g.Weights())
+		e.SampledIn = append(e.SampledIn, g.Segment)
+		e.Weights = min(e.Weights, g.Weights())
+		mixed = mixed || g.Weights() != made.Groups[0].Weights()
+		carried = carried || g.Segment != segment
+	}
+	for _, g := range made.Dropped {
+		e.DroppedTasks = append(e.DroppedTasks, g.Task.ID)
+	}
+	if !mixed {
+		e.GroupWeights = nil
+	}
+	if !carried {
+		e.SampledIn = nil
+	}
 	var err error
 	if e.Metrics, err = json.Marshal(u.Metrics); err != nil {
 		return e, err

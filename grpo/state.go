@@ -3,72 +3,132 @@ package grpo
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
-	"strings"
+	"maps"
+	"slices"
 
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/eval"
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
 )
 
-// position is the part of the state that is not tensors. Everything random follows from the seed and these counters.
+// position is how far a run is. Everything random follows from the seed and from counters.
 type position struct {
 	Updates int   `json:"updates"` // done; also the number of optimizer steps
-	Drawn   int   `json:"drawn"`   // tasks drawn from the training order
 	Seed    int64 `json:"seed"`
 }
 
-// Groups of tensors in a checkpoint.
+// What a checkpoint holds besides the weights.
 const (
 	mastersGroup = "masters" // only where a weight is stored in another dtype than float32
 	slotsGroup   = "slots"
+	olderGroup   = "rollout-%06d" // weights of an earlier update, which pending groups are due for
+
+	positionValue = "position"
+	rolloutValue  = "rollout" // rollout.State; the completions of ready groups are State.Ready
 )
 
 // restore begins a segment of the run directory and takes over the state that it holds.
 func (t *Trainer) restore(ctx context.Context) error {
-	run := t.parts.Run
-	if run == nil {
-		return nil
+	var at rollout.State
+	if run := t.parts.Run; run != nil {
+		id, err := t.identity()
+		if err != nil {
+			return err
+		}
+		state, err := run.Begin(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, note := range run.Notes() {
+			t.parts.Log.Warn(note)
+		}
+		history := run.History()
+		for _, e := range history.Evaluations {
+			t.scored = max(t.scored, e.Update)
+		}
+		if state != nil {
+			if at, err = t.take(state); err != nil {
+				return fmt.Errorf("restoring update %d: %w", state.Update, err)
+			}
+			if err := t.checkSchedule(history); err != nil {
+				return err
+			}
+		}
 	}
-	id, err := t.identity()
-	if err != nil {
-		return err
+	var err error
+	t.rollout, err = rollout.NewPipeline(t.plan(), at)
+	return err
+}
+
+// take takes over what a checkpoint holds.
+func (t *Trainer) take(state *checkpoint.State) (at rollout.State, err error) {
+	var done position
+	if err := errors.Join(state.Get(positionValue, &done), state.Get(rolloutValue, &at)); err != nil {
+		return at, err
 	}
-	state, err := run.Begin(ctx, id)
-	if err != nil {
-		return err
-	}
-	for _, note := range run.Notes() {
-		t.parts.Log.Warn(note)
-	}
-	history := run.History()
-	for _, e := range history.Evaluations {
-		t.scored = max(t.scored, e.Update)
-	}
-	if state == nil {
-		return nil
-	}
-	var at position
-	if err := state.Get("position", &at); err != nil {
-		return err
-	}
-	if at.Updates != state.Update || at.Drawn != at.Updates*t.cfg.TasksPerUpdate || at.Seed != t.cfg.Seed {
-		return fmt.Errorf("%w: update %d has position %+v", checkpoint.ErrDamaged, state.Update, at)
+	if done.Updates != state.Update || at.Consumed != state.Update || done.Seed != t.cfg.Seed {
+		return at, fmt.Errorf("%w: position %+v after %d batches", checkpoint.ErrDamaged, done, at.Consumed)
 	}
 	if err := t.learner.restore(state); err != nil {
-		return fmt.Errorf("restoring update %d: %w", state.Update, err)
+		return at, err
 	}
-	t.update, t.drawn, t.saved = at.Updates, at.Drawn, at.Updates
-	return t.checkSchedule(history)
+	if at.Ready, err = t.groups(state.Ready); err != nil {
+		return at, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Tensors)) {
+		var update int
+		if n, _ := fmt.Sscanf(name, olderGroup, &update); n != 1 {
+			continue
+		}
+		w := &policy.Weights{Update: update, Params: t.learner.params}
+		for _, p := range w.Params {
+			w.Tensors = append(w.Tensors, tensors.FromShape(p.Shape))
+		}
+		if err := load(state, name, t.learner.names(), w.Tensors); err != nil {
+			return at, err
+		}
+		at.Weights = append(at.Weights, w)
+	}
+	t.update, t.saved = state.Update, state.Update
+	return at, nil
+}
+
+// groups puts the completions of ready groups together again.
+func (t *Trainer) groups(lines []checkpoint.Line) ([]rollout.Group, error) {
+	if len(lines)%t.cfg.GroupSize != 0 {
+		return nil, fmt.Errorf("%w: %d completions of ready groups of %d", checkpoint.ErrDamaged, len(lines), t.cfg.GroupSize)
+	}
+	tasks := map[string]envs.Task{}
+	for _, task := range t.parts.Bank.Train {
+		tasks[task.ID] = task
+	}
+	var groups []rollout.Group
+	for i, l := range lines {
+		if i%t.cfg.GroupSize == 0 {
+			task, known := tasks[l.Task]
+			if !known {
+				return nil, fmt.Errorf("%w: a ready group is of task %q, which is not trained on", checkpoint.ErrDamaged, l.Task)
+			}
+			groups = append(groups, rollout.Group{Task: task, Prompt: l.Prompt})
+		}
+		g := &groups[len(groups)-1]
+		if l.Task != g.Task.ID || l.Sample != len(g.Completions) {
+			return nil, fmt.Errorf("%w: sample %d of task %q among the completions of task %q", checkpoint.ErrDamaged, l.Sample, l.Task, g.Task.ID)
+		}
+		g.Completions = append(g.Completions, rollout.Completion{
+			Tokens: l.Tokens, LogProbs: l.LogProbs, Filtered: l.Filtered, Finish: rollout.FinishReason(l.Finish), Update: l.Weights,
+		})
+		g.Texts = append(g.Texts, l.Text)
+		g.Scores = append(g.Scores, envs.Score{Reward: l.Reward, Value: l.Value, Labels: l.Labels})
+	}
+	return groups, nil
 }
 
 // checkSchedule refuses to go on with a schedule that would not have given the learning rates of the updates done.
@@ -85,148 +145,93 @@ func (t *Trainer) checkSchedule(history checkpoint.History) error {
 	return nil
 }
 
-// Save writes a full-state checkpoint of the present update, from which a run goes on exactly. It does nothing
-// without a run directory, or if there is one already.
+// saving is a checkpoint that is being written.
+type saving struct {
+	before int        // t.saved before it
+	done   chan error // gets one value
+}
+
+// Save writes a full-state checkpoint of the present update, from which a run goes on exactly, and returns when it is durable. It
+// does nothing without a run directory, or if there is one already.
 func (t *Trainer) Save(ctx context.Context) error {
+	if err := t.saveBehind(ctx); err != nil {
+		return err
+	}
+	return t.written()
+}
+
+// saveBehind takes a snapshot of the state, which is written while the run goes on. An error of the checkpoint before comes first.
+func (t *Trainer) saveBehind(ctx context.Context) error {
+	if err := t.written(); err != nil {
+		return err
+	}
 	if t.broken != nil {
 		return t.broken
 	}
 	if t.parts.Run != nil && t.saved != t.update {
-		state := checkpoint.NewState(t.update)
-		at := position{Updates: t.update, Drawn: t.drawn, Seed: t.cfg.Seed}
-		if err := state.Set("position", at); err != nil {
+		state, err := t.snapshot()
+		if err != nil {
 			return err
 		}
-		if err := t.learner.save(state); err != nil {
-			return err
-		}
-		if err := t.parts.Run.SaveCheckpoint(ctx, state); err != nil {
-			return err
-		}
+		s := &saving{before: t.saved, done: make(chan error, 1)}
+		go func() { s.done <- t.parts.Run.SaveCheckpoint(context.WithoutCancel(ctx), state) }()
+		t.saving = s
 	}
 	t.saved = t.update
 	return nil
 }
 
-// identity is what must be the same whenever the run is opened again.
-func (t *Trainer) identity() (checkpoint.Identity, error) {
-	cfg, parts := t.cfg, t.parts
-	weights, err := parts.Weights.Digest()
+// written waits for the checkpoint that is being written.
+func (t *Trainer) written() error {
+	s := t.saving
+	if s == nil {
+		return nil
+	}
+	t.saving = nil
+	err := <-s.done
 	if err != nil {
-		return checkpoint.Identity{}, err
+		t.saved = s.before
 	}
-	manifest := parts.Bank.Manifest
-	prompts, err := t.promptsDigest()
-	if err != nil {
-		return checkpoint.Identity{}, err
-	}
-	id := checkpoint.Identity{
-		Settings: map[string]any{
-			"config":        cfg,
-			"updates":       cfg.Updates,
-			"optimizer":     map[string]any{typeName(parts.Optimizer): parts.Optimizer},
-			"learning_rate": parts.Schedule(0),
-			"sampling":      parts.Sampler.Sampling,
-			"policy":        typeName(parts.Policy),
-		},
-		Changeable: []string{"updates"},
-		Seed:       cfg.Seed,
-		Plan:       checkpoint.Plan{TasksPerUpdate: cfg.TasksPerUpdate, GroupSize: cfg.GroupSize},
-		Grader:     checkpoint.Grader{Source: manifest.Source.Name, Config: manifest.Source.Config},
-		Digests:    map[string]string{"weights": weights, "prompts": prompts},
-		Versions:   versions(parts.Backend.Kind()),
-		Host: map[string]any{
-			"backend": parts.Backend.Kind(), "os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": runtime.NumCPU(),
-		},
-		Bank: parts.Bank.Files(),
-	}
-	if parts.Reference != nil {
-		if id.Digests["reference"], err = parts.Reference.Digest(); err != nil {
-			return id, err
-		}
-	}
-	if e := parts.Evaluator; e != nil {
-		plan := &checkpoint.EvaluationPlan{Seeds: e.SeedList(), Every: cfg.EvaluateEvery, Last: true}
-		for _, task := range e.Tasks {
-			plan.Tasks = append(plan.Tasks, task.ID)
-		}
-		if plan.Sampling, err = json.Marshal(e.Sampler.Sampling); err != nil {
-			return id, err
-		}
-		id.Plan.Evaluation = plan
-	}
-	return id, nil
+	return err
 }
 
-// promptsDigest names prompt form and tokenizer together: the SHA-256 of the prompt tokens of all training tasks.
-func (t *Trainer) promptsDigest() (string, error) {
-	h := sha256.New()
-	if t.parts.Evaluator != nil {
-		for _, task := range t.parts.Evaluator.Tasks { // not in the digest; that they fit is to be known now
-			if _, err := t.encode(t.parts.Evaluator.Sampler.Format, task); err != nil {
-				return "", err
-			}
-		}
-	}
-	for _, task := range t.parts.Bank.Train {
-		prompt, err := t.encode(t.parts.Sampler.Format, task)
-		if err != nil {
-			return "", err
-		}
-		if err := binary.Write(h, binary.LittleEndian, append([]int32{int32(len(prompt))}, prompt...)); err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// encode gives a prompt that fits the policy.
-func (t *Trainer) encode(f rollout.Format, task envs.Task) ([]int32, error) {
-	prompt, err := f.Encode(task)
-	if err != nil {
+// snapshot copies the state, so that the run can go on.
+func (t *Trainer) snapshot() (*checkpoint.State, error) {
+	state := checkpoint.NewState(t.update)
+	at := t.rollout.State()
+	state.Ready = eval.Lines(at.Ready, func(int) int64 { return t.cfg.Seed })
+	if err := errors.Join(
+		state.Set(positionValue, position{Updates: t.update, Seed: t.cfg.Seed}),
+		state.Set(rolloutValue, at),
+		t.learner.save(state),
+	); err != nil {
 		return nil, err
 	}
-	if limit := t.parts.Policy.MaxPositions(); len(prompt) >= limit {
-		return nil, fmt.Errorf("task %q: its prompt has %d tokens, the context has %d", task.ID, len(prompt), limit)
-	}
-	return prompt, nil
-}
-
-// typeName is a type's name as it is written in Go, without a pointer's star: "optim.AdamW".
-func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "*") }
-
-// versions lists what a run can go on with another of, but not bit for bit: the backend, Go, and the modules that compute.
-func versions(backend string) map[string]string {
-	out := map[string]string{"go": runtime.Version(), "backend": backend}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if strings.HasPrefix(m.Path, "github.com/gomlx/") {
-				out[m.Path] = m.Version
-			}
+	for _, w := range at.Weights { // in host memory already
+		ts, err := stored(t.learner.names(), w.Tensors)
+		if err != nil {
+			return nil, err
 		}
+		state.Tensors[fmt.Sprintf(olderGroup, w.Update)] = ts
 	}
-	return out
+	return state, nil
 }
 
-// save adds the learner's tensors to a state.
+// save adds copies of the learner's tensors to a state.
 func (l *learner) save(state *checkpoint.State) error {
 	weights, err := l.weights(state.Update)
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(l.params))
-	for i, p := range l.params {
-		names[i] = p.Name
-	}
-	if state.Tensors[checkpoint.WeightsGroup], err = stored(names, weights.Tensors); err != nil {
+	if state.Tensors[checkpoint.WeightsGroup], err = copied(l.names(), weights.Tensors); err != nil {
 		return err
 	}
 	if l.rounded {
-		if state.Tensors[mastersGroup], err = stored(names, l.masters); err != nil {
+		if state.Tensors[mastersGroup], err = copied(l.names(), l.masters); err != nil {
 			return err
 		}
 	}
-	state.Tensors[slotsGroup], err = stored(l.slotNames(), l.slots)
+	state.Tensors[slotsGroup], err = copied(l.slotNames(), l.slots)
 	return err
 }
 
@@ -236,14 +241,18 @@ func (l *learner) restore(state *checkpoint.State) error {
 	if l.rounded {
 		group = mastersGroup
 	}
+	if err := load(state, group, l.names(), l.masters); err != nil {
+		return err
+	}
+	return load(state, slotsGroup, l.slotNames(), l.slots)
+}
+
+func (l *learner) names() []string {
 	names := make([]string, len(l.params))
 	for i, p := range l.params {
 		names[i] = p.Name
 	}
-	if err := load(state, group, names, l.masters); err != nil {
-		return err
-	}
-	return load(state, slotsGroup, l.slotNames(), l.slots)
+	return names
 }
 
 func (l *learner) slotNames() []string {
@@ -254,6 +263,22 @@ func (l *learner) slotNames() []string {
 		}
 	}
 	return names
+}
+
+// copied is stored for tensors that will change: their bytes are copied now.
+func copied(names []string, ts []*tensors.Tensor) ([]checkpoint.Tensor, error) {
+	out, err := stored(names, ts)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range ts {
+		var data []byte
+		if err := t.ConstBytes(func(now []byte) { data = bytes.Clone(now) }); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", names[i], err)
+		}
+		out[i].Data = checkpoint.Bytes(data)
+	}
+	return out, nil
 }
 
 // stored describes tensors for a checkpoint; their bytes are read when it is written.

@@ -9,7 +9,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/eval"
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
@@ -25,13 +24,15 @@ var errClosed = errors.New("the trainer is closed")
 type Trainer struct {
 	cfg     Config
 	parts   Parts
-	learner *learner // weights, optimizer state and the compiled update
-	update  int      // updates done
-	drawn   int      // tasks drawn from the training order
-	order   order
-	saved   int   // the update of the newest checkpoint; -1: none
-	scored  int   // the update of the newest evaluation; -1: none
-	broken  error // a failure after which the weights in memory cannot be trusted
+	learner *learner          // weights, optimizer state and the compiled update
+	rollout *rollout.Pipeline // makes the batches, ahead of their training where Lag allows it
+	order   order             // of the training tasks
+	update  int               // updates done
+	scored  int               // the update of the newest evaluation; -1: none
+	saved   int               // the update of the newest checkpoint, which may still be being written; -1: none
+	saving  *saving           // nil: no checkpoint is being written
+	judging *judging          // nil: no evaluation is going on in the background
+	broken  error             // a failure after which the weights in memory cannot be trusted
 }
 
 // New prepares a run: it checks the parts and, where the run directory holds a checkpoint of the same configuration, restores it.
@@ -91,9 +92,13 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 		return nil, fmt.Errorf("make a new trainer to go on from the last checkpoint: %w", t.broken)
 	}
 	if t.saved < 0 {
-		if err := t.Save(ctx); err != nil {
+		if err := t.saveBehind(ctx); err != nil {
 			return nil, err
 		}
+	}
+	// An evaluation in the background is waited for before the next checkpoint: no run may go on from after one that is missing.
+	if e, err := t.judged(ctx, t.saveDue(t.update+1)); e != nil || err != nil {
+		return &Update{Update: t.update, Evaluation: e}, err
 	}
 	if t.evaluationDue() {
 		evaluation, err := t.evaluate(ctx)
@@ -102,23 +107,27 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 	if t.update >= t.cfg.Updates {
 		return nil, fmt.Errorf("%w: %d updates", ErrFinished, t.update)
 	}
+	if t.saving != nil && len(t.saving.done) > 0 {
+		if err := t.written(); err != nil {
+			return nil, err
+		}
+	}
 	u := &Update{Update: t.update + 1}
 	lr := t.parts.Schedule(t.update)
 	if !(lr >= 0 && lr <= math.MaxFloat32) {
 		return nil, fmt.Errorf("update %d: the Schedule gives the learning rate %v, allowed: 0 or more", u.Update, lr)
 	}
+	if err := t.publish(); err != nil {
+		return nil, err
+	}
 	start := time.Now()
-
-	groups, err := t.sample(ctx)
+	made, err := t.rollout.Next(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("update %d: %w", u.Update, err)
 	}
 	u.Timing.Rollout = since(start)
 
-	batch, err := newBatch(groups, t.cfg.GroupSize, t.parts.Policy.MaxPositions(), t.parts.Policy.VocabSize())
-	if err != nil {
-		return nil, fmt.Errorf("update %d: %w", u.Update, err)
-	}
+	batch := newBatch(made.Groups)
 	training := time.Now()
 	u.Metrics, err = t.learner.learn(ctx, batch, t.update+1, lr)
 	if errors.Is(err, errLost) {
@@ -130,18 +139,29 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 	u.Timing.Train = since(training)
 	u.Timing.RolloutTokensPS = float64(batch.tokens) / u.Timing.Rollout
 	u.Timing.TrainTokensPS = float64(batch.tokens) / u.Timing.Train
-	t.update, t.drawn = t.update+1, t.drawn+t.cfg.TasksPerUpdate
+	t.update++
+	t.rollout.Consume()
 
-	if err := t.record(ctx, u, groups); err != nil {
+	if err := t.record(ctx, u, made); err != nil {
 		t.broken = err // the weights in memory are ahead of the record
 		return nil, fmt.Errorf("update %d: %w", u.Update, err)
 	}
-	if t.update%t.cfg.SaveEvery == 0 || t.update == t.cfg.Updates {
-		if err := t.Save(ctx); err != nil {
+	if t.cfg.Lag > 0 { // sampling goes on while the rest is done
+		if err := t.publish(); err != nil {
 			return nil, err
 		}
 	}
-	if t.evaluationDue() {
+	if t.saveDue(t.update) {
+		if err := t.saveBehind(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case t.evaluationDue() && t.parts.EvaluateBehind && t.update < t.cfg.Updates:
+		if err := t.evaluateBehind(ctx); err != nil {
+			return nil, err
+		}
+	case t.evaluationDue():
 		// The update is complete and recorded whatever happens to its evaluation: a run that goes on makes it up.
 		if u.Evaluation, err = t.evaluate(ctx); err != nil {
 			return nil, err
@@ -150,85 +170,74 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 	return u, nil
 }
 
-// sample makes the groups of the next update with the present weights.
-func (t *Trainer) sample(ctx context.Context) ([]rollout.Group, error) {
-	weights, err := t.Weights()
-	if err != nil {
-		return nil, err
-	}
-	if err := t.parts.Sampler.Engine.Load(ctx, weights); err != nil {
-		return nil, err
-	}
-	groups, err := t.parts.Sampler.Groups(ctx, t.jobs())
-	for _, g := range groups {
-		for k, c := range g.Completions {
-			if c.Update != t.update {
-				return nil, fmt.Errorf("task %q, sample %d: sampled by the weights of update %d, want %d", g.Task.ID, k, c.Update, t.update)
-			}
-		}
-	}
-	return groups, err
-}
-
-// jobs draws the tasks of the next update and names the seed of each completion.
-func (t *Trainer) jobs() []rollout.Job {
-	jobs := make([]rollout.Job, t.cfg.TasksPerUpdate)
-	samples := map[string]int{} // a small bank may give a task more than once in an update
-	for i := range jobs {
-		task := t.order.task(t.drawn + i)
-		jobs[i].Task = task
-		for range t.cfg.GroupSize {
-			jobs[i].Seeds = append(jobs[i].Seeds, rollout.NewSeed(t.cfg.Seed, "rollout", t.update, task.ID, samples[task.ID]))
-			samples[task.ID]++
-		}
-	}
-	return jobs
-}
-
-func (t *Trainer) evaluationDue() bool {
-	scheduled := t.update%t.cfg.EvaluateEvery == 0 || t.update >= t.cfg.Updates
-	return t.parts.Evaluator != nil && scheduled && t.scored < t.update
-}
-
-func (t *Trainer) evaluate(ctx context.Context) (*checkpoint.Evaluation, error) {
-	weights, err := t.Weights()
-	if err != nil {
-		return nil, err
-	}
-	figures, lines, err := t.parts.Evaluator.Evaluate(ctx, weights)
-	if err != nil {
-		return nil, err
-	}
-	if t.parts.Run != nil {
-		if figures, err = t.parts.Run.RecordEvaluation(ctx, figures, lines); err != nil {
-			return nil, err
-		}
-	}
-	t.scored = t.update
-	return &figures, nil
-}
-
-// record writes an update down. It is not cut short: the weights have changed already.
-func (t *Trainer) record(ctx context.Context, u *Update, groups []rollout.Group) error {
-	lines := eval.Lines(groups, func(int) int64 { return t.cfg.Seed })
-	u.Metrics.count(lines, t.cfg.GroupSize)
-	if t.parts.Run == nil {
+// publish lets the present weights sample the batches that are due for them. Without lag they are lent, as they do not change
+// while they sample; with lag the pipeline gets a copy in host memory.
+func (t *Trainer) publish() error {
+	if t.rollout.Published(t.update) {
 		return nil
 	}
-	event, err := u.event()
+	weights, err := t.Weights()
+	if err == nil && t.cfg.Lag > 0 {
+		weights, err = weights.Host()
+	}
 	if err != nil {
 		return err
 	}
-	for _, g := range groups {
-		event.Tasks = append(event.Tasks, g.Task.ID)
-	}
-	return t.parts.Run.RecordUpdate(context.WithoutCancel(ctx), event, lines, nil)
+	t.rollout.Publish(weights)
+	return nil
 }
 
-// keep saves what is complete before the trainer is left, whatever ended the loop.
-func (t *Trainer) keep(ctx context.Context) error {
-	if t.broken != nil || t.saved == t.update {
+// plan is what the pipeline makes.
+func (t *Trainer) plan() rollout.Plan {
+	p := rollout.Plan{
+		Sampler: t.parts.Sampler, Seed: t.cfg.Seed, Task: t.order.task, Groups: t.cfg.TasksPerUpdate, GroupSize: t.cfg.GroupSize,
+		Check: trainable(t.parts.Policy), Batches: t.cfg.Updates, Lag: t.cfg.Lag, Staleness: t.cfg.Staleness, MaxGroups: t.cfg.MaxGroups, Keep: varied,
+		PerCall: t.parts.PerCall, Calls: t.parts.Calls,
+	}
+	if t.parts.Run != nil {
+		p.Segment = t.parts.Run.Segment()
+	}
+	return p
+}
+
+// varied says that a group has something to teach: its rewards are not all equal.
+func varied(g rollout.Group) bool {
+	rewards := make([]float64, len(g.Scores))
+	for i, s := range g.Scores {
+		rewards[i] = s.Reward
+	}
+	return Filter{}.Apply(rewards, make([]int, len(rewards))).Keep[0]
+}
+
+func (t *Trainer) saveDue(update int) bool {
+	return update%t.cfg.SaveEvery == 0 || update >= t.cfg.Updates
+}
+
+// record writes an update down. It is not cut short: the weights have changed already.
+func (t *Trainer) record(ctx context.Context, u *Update, made *rollout.Batch) error {
+	seed := func(int) int64 { return t.cfg.Seed }
+	lines, dropped := eval.Lines(made.Groups, seed), eval.Lines(made.Dropped, seed)
+	u.Metrics.count(lines, t.cfg.GroupSize)
+	u.Metrics.Dropped = float64(len(made.Dropped))
+	u.Metrics.lag(u.Update, made.Groups)
+	if t.parts.Run == nil {
 		return nil
+	}
+	event, err := u.event(made, t.parts.Run.Segment())
+	if err != nil {
+		return err
+	}
+	return t.parts.Run.RecordUpdate(context.WithoutCancel(ctx), event, lines, dropped)
+}
+
+// keep saves what is complete before the trainer is left, whatever ended the loop. What came after an evaluation that is now
+// missing is made again.
+func (t *Trainer) keep(ctx context.Context) error {
+	if ctx.Err() != nil {
+		t.abandon()
+	}
+	if _, err := t.judged(context.WithoutCancel(ctx), true); err != nil || t.broken != nil {
+		return errors.Join(err, t.written())
 	}
 	return t.Save(context.WithoutCancel(ctx))
 }
@@ -251,10 +260,19 @@ func (t *Trainer) Weights() (*policy.Weights, error) {
 // Done is the number of updates done.
 func (t *Trainer) Done() int { return t.update }
 
-// Close releases the device memory. The run directory stays open: it is the caller's.
+// Close ends sampling ahead and evaluations, waits for a checkpoint that is being written, and releases the device memory. The run directory
+// stays open: it is the caller's.
 func (t *Trainer) Close() {
-	if !errors.Is(t.broken, errClosed) {
-		t.learner.close()
-		t.broken = errClosed
+	if errors.Is(t.broken, errClosed) {
+		return
 	}
+	if t.rollout != nil {
+		t.rollout.Close()
+	}
+	t.abandon()
+	if err := t.written(); err != nil {
+		t.parts.Log.Error("a checkpoint could not be written", "error", err)
+	}
+	t.learner.close()
+	t.broken = errClosed
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +78,12 @@ type setup struct {
 	dtype dtypes.DType
 	roles [3]int // devices of training, rollout and evaluation
 
-	prompt func(envs.Task) string // nil: the question
+	prompt        func(envs.Task) string              // nil: the question
+	grader        envs.Grader                         // nil: echo
+	engine, judge func(rollout.Engine) rollout.Engine // around those of training and evaluation; nil: as they are
+	behind        bool                                // evaluations in the background
+	blind         bool                                // no evaluation
+	perCall       int
 }
 
 func small() setup {
@@ -110,16 +117,29 @@ func (s setup) open(t testing.TB, b *backend.Backend, dir string) (*Trainer, err
 		engine, err := local.New(b, d, local.Options{Device: compute.DeviceNum(device)})
 		require.NoError(t, err)
 		t.Cleanup(engine.Close)
-		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}, Prompt: s.prompt}, Grader: echo{},
+		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}, Prompt: s.prompt}, Grader: s.grader,
 			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 3, Stop: []int32{10}}}
+	}
+	if s.grader == nil {
+		s.grader = echo{}
 	}
 	train := sampler(s.roles[1])
 	evaluate := train
-	if s.roles[2] != s.roles[1] {
+	if s.roles[2] != s.roles[1] || s.cfg.Lag > 0 || s.behind {
 		evaluate = sampler(s.roles[2])
 	}
+	if s.engine != nil {
+		train.Engine = s.engine(train.Engine)
+	}
+	if s.judge != nil {
+		evaluate.Engine = s.judge(evaluate.Engine)
+	}
 	parts := Parts{Backend: b, Device: s.roles[0], Policy: d, Weights: w, Optimizer: s.opt, Schedule: optim.Constant(s.lr), Bank: bank,
-		Sampler: train, Evaluator: &eval.Evaluator{Sampler: evaluate, Tasks: bank.Validation, Seeds: []int64{17, 43}}}
+		Sampler: train, PerCall: s.perCall, Calls: 2, EvaluateBehind: s.behind,
+		Evaluator: &eval.Evaluator{Sampler: evaluate, Tasks: bank.Validation, Seeds: []int64{17, 43}}}
+	if s.blind {
+		parts.Evaluator = nil
+	}
 	if dir != "" {
 		run, err := checkpoint.Open(dir)
 		if err != nil {
@@ -156,9 +176,15 @@ func (s setup) train(t testing.TB, b *backend.Backend, dir string, iterations in
 	return seen
 }
 
-func digest(t testing.TB, dir string) string {
+func digest(t testing.TB, dir string) string { return digestOf(t, dir, nil) }
+
+// digestOf is the logical digest of a run that was graded by g, or by echo.
+func digestOf(t testing.TB, dir string, g envs.Grader) string {
 	t.Helper()
-	report, err := verify.Run(t.Context(), dir, verify.Options{Grader: func(checkpoint.Grader) (envs.Grader, error) { return echo{}, nil }})
+	if g == nil {
+		g = echo{}
+	}
+	report, err := verify.Run(t.Context(), dir, verify.Options{Grader: func(checkpoint.Grader) (envs.Grader, error) { return g, nil }})
 	require.NoError(t, err)
 	require.Empty(t, report.Findings)
 	return report.Digest
@@ -180,10 +206,10 @@ func TestLearnsToAnswer(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
 		s := small()
 		s.cfg.Updates, s.cfg.GroupSize, s.cfg.TasksPerUpdate, s.cfg.SaveEvery = 60, 32, 5, 60
+		s.grader, s.blind = firstLetter{}, true
 		trainer, err := s.open(t, b, "")
 		require.NoError(t, err)
 		defer trainer.Close()
-		trainer.parts.Sampler.Grader, trainer.parts.Evaluator = firstLetter{}, nil
 		var rewards []float64
 		for u, err := range trainer.Updates(t.Context()) {
 			require.NoError(t, err)
@@ -197,29 +223,59 @@ func TestLearnsToAnswer(t *testing.T) {
 	})
 }
 
+// variants are the kinds of runs that must be exact: both optimizers, with and without micro-batches, float32 and bfloat16 with masters,
+// on-policy and with lag, batches sampled as a whole and group by group, with dynamic sampling.
+var variants = map[string]func(*setup){
+	"adamw": func(*setup) {},
+	"sgd with momentum, micro-batches, bfloat16": func(s *setup) {
+		s.opt, s.lr, s.cfg.MicroBatch, s.dtype = optim.SGD{Momentum: .9}, .5, 2, dtypes.BFloat16
+	},
+	"adamw, lag 1, evaluations in the background": func(s *setup) { s.cfg.Lag, s.behind = 1, true },
+	"adamw, lag 1, bfloat16, group by group": func(s *setup) {
+		s.cfg.Lag, s.dtype, s.perCall = 1, dtypes.BFloat16, 1
+	},
+	"sgd, lag 1, micro-batches": func(s *setup) {
+		s.opt, s.lr, s.cfg.Lag, s.cfg.MicroBatch = optim.SGD{}, .5, 1, 4
+	},
+	"adamw, lag 2, dynamic sampling, group by group": func(s *setup) {
+		s.cfg.Lag, s.cfg.MaxGroups, s.perCall, s.grader = 2, 5, 1, firstLetter{}
+	},
+}
+
+// variantsOn are the variants that are tried on a backend: on XLA, where compiling takes most of the time, two that differ in everything.
+func variantsOn(b *backend.Backend) []string {
+	if b.Kind() == backend.Go {
+		return slices.Sorted(maps.Keys(variants))
+	}
+	return []string{"adamw, lag 1, bfloat16, group by group", "sgd with momentum, micro-batches, bfloat16"}
+}
+
+func variant(name string) setup {
+	s := small()
+	variants[name](&s)
+	return s
+}
+
 // Whoever stops a run, at whatever update, must be able to finish it to the same content as if it had never stopped.
 func TestResumeIsExact(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
-		variants := map[string]func(*setup){
-			"adamw": func(*setup) {},
-			"sgd with momentum, micro-batches, bfloat16 weights": func(s *setup) {
-				s.opt, s.lr, s.cfg.MicroBatch, s.dtype = optim.SGD{Momentum: .9}, .5, 2, dtypes.BFloat16
-			},
+		restarts := 6
+		if b.Kind() != backend.Go {
+			restarts = 2 // each compiles everything anew
 		}
-		for name, change := range variants {
-			s := small()
-			change(&s)
+		for _, name := range variantsOn(b) {
+			s := variant(name)
 			whole := t.TempDir()
 			s.train(t, b, whole, -1)
-			want := digest(t, whole)
+			want := digestOf(t, whole, s.grader)
 			broken := t.TempDir()
-			for n := range 6 {
+			for n := range restarts {
 				s.train(t, b, broken, 1+n%2)
 			}
 			s.train(t, b, broken, -1)
-			require.Equal(t, want, digest(t, broken), name)
+			require.Equal(t, want, digestOf(t, broken, s.grader), name)
 			require.Empty(t, s.train(t, b, broken, -1), "nothing is left to do")
-			require.Equal(t, want, digest(t, broken), name)
+			require.Equal(t, want, digestOf(t, broken, s.grader), name)
 		}
 	})
 }
@@ -294,8 +350,8 @@ func TestLastUpdateIsEvaluated(t *testing.T) {
 	require.Equal(t, digest(t, whole), digest(t, dir))
 }
 
-// childEnv marks the process that a kill test starts and kills.
-const childEnv = "GROUPER_TEST_KILLED_RUN"
+// childEnv marks the process that a kill test starts and kills: the run directory. The others say what it runs on what.
+const childEnv, childVariant, childBackend = "GROUPER_TEST_KILLED_RUN", "GROUPER_TEST_KILLED_VARIANT", "GROUPER_TEST_KILLED_BACKEND"
 
 // TestKilledRun is not a test of its own: it is the process that the next one kills.
 func TestKilledRun(t *testing.T) {
@@ -303,21 +359,37 @@ func TestKilledRun(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs as the child of TestKillAndResume")
 	}
-	small().train(t, testbackend.Go(t), dir, -1)
+	b, err := backend.Open(t.Context(), os.Getenv(childBackend))
+	require.NoError(t, err)
+	variant(os.Getenv(childVariant)).train(t, b, dir, -1)
 }
 
-// Power may fail at any instant. A process is killed (SIGKILL) at eight seeded points: after a seeded number of changes to the run
-// directory and a seeded pause. The run is then finished, and must be what an undisturbed one is.
+// Power may fail at any instant. A process is killed (SIGKILL) at seeded points: after a seeded number of changes to the run
+// directory and a seeded pause. The run is then finished, and must be what an undisturbed one is, whatever was being
+// sampled, trained or written.
 func TestKillAndResume(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+		points := 4
+		if b.Kind() != backend.Go {
+			points = 1
+		}
+		for n, name := range variantsOn(b) {
+			t.Run(name, func(t *testing.T) { killAndResume(t, b, name, uint64(4*n), points) })
+		}
+	})
+}
+
+func killAndResume(t *testing.T, b *backend.Backend, name string, seed uint64, points int) {
+	s := variant(name)
 	whole := t.TempDir()
-	small().train(t, testbackend.Go(t), whole, -1)
-	want := digest(t, whole)
-	killed := 0
-	for point := range 8 {
-		r := rand.New(rand.NewPCG(2026, uint64(point)))
+	s.train(t, b, whole, -1)
+	want := digestOf(t, whole, s.grader)
+	kills := 0
+	for point := range points {
+		r := rand.New(rand.NewPCG(2026, seed+uint64(point)))
 		dir := t.TempDir()
 		child := exec.Command(os.Args[0], "-test.run=^TestKilledRun$")
-		child.Env = append(os.Environ(), childEnv+"="+dir)
+		child.Env = append(os.Environ(), childEnv+"="+dir, childVariant+"="+name, childBackend+"="+b.Kind())
 		var output bytes.Buffer
 		child.Stdout, child.Stderr = &output, &output
 		require.NoError(t, child.Start())
@@ -340,13 +412,13 @@ func TestKillAndResume(t *testing.T) {
 		time.Sleep(pause)
 		_ = child.Process.Kill()
 		if err := <-done; err != nil {
-			killed++
+			kills++
 		}
 		t.Logf("point %d: %d states, ended by %v", point, len(states), child.ProcessState)
-		small().train(t, testbackend.Go(t), dir, -1)
-		require.Equal(t, want, digest(t, dir), "point %d", point)
+		s.train(t, b, dir, -1)
+		require.Equal(t, want, digestOf(t, dir, s.grader), "point %d", point)
 	}
-	require.GreaterOrEqual(t, killed, 6, "most points lie within the run")
+	require.GreaterOrEqual(t, kills, points/2, "most points lie within the run")
 }
 
 // listing is the state of a directory as names and sizes.
@@ -398,20 +470,24 @@ func (f failing) Grade(ctx context.Context, task envs.Task, reply envs.Reply) (e
 	return f.echo.Grade(ctx, task, reply)
 }
 
+// changing is a grader that a test exchanges.
+type changing struct{ envs.Grader }
+
 // A completion that cannot be graded must stop the run with its task and sample, and leave the run as it was.
 func TestFailingGraderNamesTaskAndSample(t *testing.T) {
 	b := testbackend.Go(t)
 	s := small()
 	s.cfg.TasksPerUpdate = 5
-	dir := t.TempDir()
-	trainer, err := s.open(t, b, dir)
+	grader := &changing{failing{}}
+	s.grader = grader
+	trainer, err := s.open(t, b, t.TempDir())
 	require.NoError(t, err)
-	trainer.parts.Sampler.Grader = failing{}
+	defer trainer.Close()
 	_, err = trainer.Step(t.Context()) // the evaluation of update 0
 	require.NoError(t, err)
 	_, err = trainer.Step(t.Context())
 	require.ErrorContains(t, err, `task "letter/b", sample 0: the scorer is down`)
-	trainer.parts.Sampler.Grader = echo{}
+	grader.Grader = echo{}
 	_, err = trainer.Step(t.Context())
 	require.NoError(t, err, "the trainer can go on")
 }
@@ -433,21 +509,6 @@ func TestRefusedSettings(t *testing.T) {
 		change(&s.cfg)
 		_, err := s.open(t, testbackend.Go(t), "")
 		require.ErrorContains(t, err, field)
-	}
-}
-
-// A small bank gives a task more than once in an update; its completions must still be different ones.
-func TestTasksRepeatedInAnUpdateHaveOtherSeeds(t *testing.T) {
-	s := small()
-	s.cfg.TasksPerUpdate = 7 // of 5
-	trainer, err := s.open(t, testbackend.Go(t), "")
-	require.NoError(t, err)
-	seeds := map[rollout.Seed]bool{}
-	for _, job := range trainer.jobs() {
-		for _, seed := range job.Seeds {
-			require.False(t, seeds[seed])
-			seeds[seed] = true
-		}
 	}
 }
 

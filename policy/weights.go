@@ -3,6 +3,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -46,6 +47,22 @@ func (w *Weights) Clone(b compute.Backend, device compute.DeviceNum) (*Weights, 
 		if err != nil {
 			out.Free()
 			return nil, fmt.Errorf("copying tensor %q to device %d: %w", w.Params[i].Name, device, err)
+		}
+	}
+	return out, nil
+}
+
+// Host copies the weights to host memory, which the garbage collector frees.
+func (w *Weights) Host() (*Weights, error) {
+	out := &Weights{Update: w.Update, Params: w.Params, Tensors: make([]*tensors.Tensor, len(w.Tensors))}
+	for i, t := range w.Tensors {
+		out.Tensors[i] = tensors.FromShape(t.Shape())
+		var inner error
+		err := t.ConstBytes(func(data []byte) {
+			inner = out.Tensors[i].MutableBytes(func(into []byte) { copy(into, data) })
+		})
+		if err = errors.Join(err, inner); err != nil {
+			return nil, fmt.Errorf("copying tensor %q to host memory: %w", w.Params[i].Name, err)
 		}
 	}
 	return out, nil

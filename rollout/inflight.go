@@ -96,7 +96,7 @@ func (p *Pipeline) restore(s State) error {
 				return bad("group %d of batch %d: %d completions of task %q by the weights of update %d, expected %d of %q by %d",
 					i+1, f.Batch, len(g.Completions), g.Task.ID, g.Weights(), p.plan.GroupSize, d.Task, d.Weights)
 			}
-			if err := p.plan.checkWeights(g, f.Batch); err != nil {
+			if err := p.plan.check(g, f.Batch); err != nil {
 				return bad("%v", err)
 			}
 			g.Segment = d.Segment

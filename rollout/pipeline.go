@@ -33,6 +33,7 @@ type Plan struct {
 	GroupSize int                   // completions in a group
 	Batches   int                   // in all; batch u is trained on by update u, from 1
 	Segment   int                   // of the run; marks the groups
+	Check     func(Group) error     // refuses a group that cannot be trained on; nil: none
 
 	Lag       int       // completed updates between the weights that sample and the weights that are trained, at most
 	Staleness Staleness // "": Fixed
@@ -340,7 +341,7 @@ func (p *Pipeline) sample(ctx context.Context, b *batch, jobs []Job, wanted []in
 				return err
 			}
 			for _, g := range groups {
-				if err := p.plan.checkWeights(g, b.number); err != nil {
+				if err := p.plan.check(g, b.number); err != nil {
 					return err
 				}
 			}
@@ -381,8 +382,8 @@ func (p *Pipeline) load(ctx context.Context, number int) error {
 	return nil
 }
 
-// checkWeights refuses a group that was sampled by other weights than the plan allows.
-func (p Plan) checkWeights(g Group, number int) error {
+// check refuses a group that was sampled by other weights than the plan allows, or that cannot be trained on.
+func (p Plan) check(g Group, number int) error {
 	low, high := p.due(number), p.due(number)
 	if p.Staleness == Eager {
 		high = number - 1
@@ -394,6 +395,9 @@ func (p Plan) checkWeights(g Group, number int) error {
 		case c.Update != g.Weights():
 			return fmt.Errorf("task %q, sample %d: sampled by the weights of update %d, sample 0 by those of %d", g.Task.ID, k, c.Update, g.Weights())
 		}
+	}
+	if p.Check != nil {
+		return p.Check(g)
 	}
 	return nil
 }

@@ -272,6 +272,25 @@ func TestDynamicSampling(t *testing.T) {
 	t.Logf("%d tasks drawn, %d groups dropped, %d without variance filled up", drawn, dropped, filled)
 }
 
+// A small bank gives a task more than once in a batch; its completions must still be different ones.
+func TestRepeatedTasksHaveOtherSeeds(t *testing.T) {
+	pl := plan(&delayed{})
+	pl.Batches, pl.Groups = 1, 45 // of 20 tasks
+	p, err := rollout.NewPipeline(pl, rollout.State{})
+	require.NoError(t, err)
+	defer p.Close()
+	b := trained(t, p, 0, 1, 0)[0]
+	byTask := map[string][]string{}
+	for _, g := range b.Groups {
+		byTask[g.Task.ID] = append(byTask[g.Task.ID], fmt.Sprint(g.Texts))
+	}
+	require.Len(t, byTask, 20)
+	for task, texts := range byTask {
+		require.Greater(t, len(texts), 1)
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(texts))), len(texts), task)
+	}
+}
+
 // A failing engine must stop the run with an error that says where, must not take with it what is complete, and the same
 // pipeline must be able to go on. No goroutine stays behind.
 func TestFailureAndCancellation(t *testing.T) {

@@ -123,15 +123,16 @@ type Parts struct {
 	Weights        *policy.Weights // the base weights; the trainer takes a copy
 	Reference      *policy.Weights // weights of the reference policy; only for a KL term
 	Optimizer      optim.Optimizer
-	Schedule       optim.Schedule  // learning rate of each update
-	Bank           *envs.Bank      // its Train tasks are trained on
-	Sampler        rollout.Sampler // engine (the rollout role), prompt format, grader and sampling settings
-	PerCall        int             // groups that one call of the engine samples; 0: all of a batch. Another number may round log-probs otherwise
-	Calls          int             // calls of the engine at once, if PerCall is not 0; 0: 1
-	Evaluator      *eval.Evaluator // nil: no evaluation
-	EvaluateBehind bool            // evaluate while training goes on; the evaluator needs an engine of its own
-	Run            *checkpoint.Run // nil: nothing is recorded
-	Log            *slog.Logger    // nil: silent
+	Schedule       optim.Schedule      // learning rate of each update
+	Bank           *envs.Bank          // its Train tasks are trained on
+	Sampler        rollout.Sampler     // engine (the rollout role), prompt format, grader and sampling settings
+	PerCall        int                 // groups that one call of the engine samples; 0: all of a batch. Another number may round log-probs otherwise
+	Calls          int                 // calls of the engine at once, if PerCall is not 0; 0: 1
+	Evaluator      *eval.Evaluator     // nil: no evaluation
+	EvaluateBehind bool                // evaluate while training goes on; the evaluator needs an engine of its own
+	Run            *checkpoint.Run     // nil: nothing is recorded
+	Restore        *checkpoint.Restore // the checkpoint to go back to, which begins a branch; nil: the newest whole one
+	Log            *slog.Logger        // nil: silent
 }
 
 func (p Parts) validate(c Config) error {

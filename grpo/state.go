@@ -42,7 +42,7 @@ func (t *Trainer) restore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		state, err := run.Begin(ctx, id)
+		state, err := run.BeginAt(ctx, id, t.parts.Restore)
 		if err != nil {
 			return err
 		}

@@ -157,6 +157,9 @@ func (d *Decoder) window(layer, size int) int {
 func byWindow[T any](d *Decoder, size int, build func(window int) T) (of func(layer int) T) {
 	built := map[int]T{}
 	for i := range d.cfg.Layers {
+		if d.at(i).Recurrent {
+			continue
+		}
 		w := d.window(i, size)
 		if _, ok := built[w]; !ok {
 			built[w] = build(w)

@@ -10,11 +10,18 @@ import (
 )
 
 // Cache gives, for each layer, the shapes of its keys and of its values: [rows,KVHeads,capacity,HeadDim] both, in the stored
-// dtype. Extend takes caches of any float dtype.
+// dtype. In place of these a gated DeltaNet layer has the last inputs of its convolution, [rows,Kernel-1,channels] in the stored dtype, and
+// its state, [rows,ValueHeads,KeyDim,ValueDim] in float32, neither of which depends on the capacity. Extend takes caches of any float dtype.
 func (d *Decoder) Cache(rows, capacity int) []shapes.Shape {
-	out := make([]shapes.Shape, 2*d.cfg.Layers)
-	for i := range out {
-		out[i] = shapes.Make(d.cfg.DType, rows, d.cfg.KVHeads, capacity, d.cfg.HeadDim)
+	out := make([]shapes.Shape, 0, 2*d.cfg.Layers)
+	for i := range d.cfg.Layers {
+		if n := d.cfg.DeltaNet; d.at(i).Recurrent {
+			out = append(out, shapes.Make(d.cfg.DType, rows, n.Kernel-1, n.channels()),
+				shapes.Make(dtypes.Float32, rows, n.ValueHeads, n.KeyDim, n.ValueDim))
+			continue
+		}
+		keys := shapes.Make(d.cfg.DType, rows, d.cfg.KVHeads, capacity, d.cfg.HeadDim)
+		out = append(out, keys, keys)
 	}
 	return out
 }
@@ -24,14 +31,19 @@ func (d *Decoder) Cache(rows, capacity int) []shapes.Shape {
 func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (hidden *graph.Node, next []*graph.Node) {
 	c := d.cfg
 	g, rows, width := in.Tokens.Graph(), in.Tokens.Shape().Dim(0), in.Tokens.Shape().Dim(1)
-	capacity := cache[0].Shape().Dim(2)
+	capacity := 0
+	for i := range c.Layers {
+		if !d.at(i).Recurrent {
+			capacity = cache[2*i].Shape().Dim(2)
+		}
+	}
 	if in.Start == nil {
 		in.Start = graph.Const(g, int32(0))
 	}
-	slots, keySlots := slotsOf(g, in.Start, width), slotsOf(g, nil, capacity)
+	slots := slotsOf(g, in.Start, width)
 	spans := d.blocks(width)
 	masks := byWindow(d, capacity, func(window int) []*graph.Node {
-		masks := make([]*graph.Node, len(spans))
+		keySlots, masks := slotsOf(g, nil, capacity), make([]*graph.Node, len(spans))
 		for i, s := range spans {
 			masks[i] = d.mask(part(slots, 0, s.start, s.end), keySlots, in.Pad, window, rows, s.end-s.start)
 		}
@@ -49,7 +61,7 @@ func (d *Decoder) Extend(w policy.Vars, cache []*graph.Node, in policy.Inputs) (
 			return d.attend(block, keys, values, masks(layer)[i])
 		})
 	}
-	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), attend)
+	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), mixing{attend, d.recurFrom(cache, next, in)})
 	return graph.Reshape(x, rows, width, c.Hidden), next
 }
 

@@ -23,8 +23,9 @@ type Config struct {
 
 	// PerLayer says what differs between the layers; nil: nothing, all are as the zero Layer says.
 	PerLayer  []Layer
-	LocalRope Rope    // rotary positions of the layers that ask for it
-	Experts   Experts // of the layers that have experts
+	LocalRope Rope     // rotary positions of the layers that ask for it
+	Experts   Experts  // of the layers that have experts
+	DeltaNet  DeltaNet // of the layers that have it in place of attention
 
 	Norms      NormPlacement // where a layer's norms stand; 0: before attention and MLP
 	NormStyle  NormStyle     // how a norm's weights act; 0: as in Llama
@@ -36,6 +37,7 @@ type Config struct {
 	Tied          bool         // logits use the embedding's weights
 	QKNorm        bool         // RMSNorm over each head of queries and keys, before the rotation
 	WholeQKNorm   bool         // instead over all heads of queries, and of keys, together
+	GatedOutput   bool         // attention's output is multiplied by the sigmoid of a gate, which Query gives beside the queries
 	QKVBias       bool         // biases on the query, key and value projections
 	OutputBias    bool         // bias on attention's output projection
 	MLPBias       bool         // biases on the three MLP projections
@@ -58,6 +60,9 @@ type Layer struct {
 	Window  int        // attention sees this many tokens, the query's own included; 0: all
 	Rope    RopeChoice // 0: Config.Rope
 	Experts bool       // Config.Experts in place of the MLP
+
+	// Recurrent has Config.DeltaNet in place of attention. Window and Rope then mean nothing.
+	Recurrent bool
 }
 
 // RopeChoice says which rotary positions a layer has.
@@ -131,8 +136,14 @@ func (c Config) withDefaults() Config {
 	if c.Rope.Type == "" {
 		c.Rope.Type = RopeDefault
 	}
+	if c.Rope.Partial == 0 {
+		c.Rope.Partial = 1
+	}
 	if c.LocalRope.Type == "" && c.LocalRope != (Rope{}) {
 		c.LocalRope.Type = RopeDefault
+	}
+	if c.LocalRope.Partial == 0 && c.LocalRope != (Rope{}) {
+		c.LocalRope.Partial = 1
 	}
 	if !slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l != Layer{} }) && len(c.PerLayer) == c.Layers {
 		c.PerLayer = nil
@@ -142,6 +153,9 @@ func (c Config) withDefaults() Config {
 	}
 	if !slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l.Experts }) {
 		c.Experts = Experts{}
+	}
+	if !slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l.Recurrent }) {
+		c.DeltaNet = DeltaNet{}
 	}
 	if c.Activation == "" {
 		c.Activation = SiLU
@@ -207,7 +221,7 @@ func (c Config) Validate() error {
 	if n := d.size(); n > maxWeights || math.IsNaN(n) {
 		return fmt.Errorf("decoder config: about %.3g weights, allowed are %d", n, maxWeights)
 	}
-	return d.Rope.validate("Rope")
+	return d.Rope.validate("Rope", d.HeadDim)
 }
 
 // validateLayers checks what layers can differ in.
@@ -227,12 +241,17 @@ func (c Config) validateLayers() error {
 		case l.Rope > NoRope:
 			return bad(at+"Rope", l.Rope, "GlobalRope, LocalRope, NoRope")
 		case l.Rope == LocalRope:
-			if err := c.LocalRope.validate("LocalRope"); err != nil {
+			if err := c.LocalRope.validate("LocalRope", c.HeadDim); err != nil {
 				return err
 			}
 		}
 		if l.Experts {
 			experts++
+		}
+	}
+	if slices.ContainsFunc(c.PerLayer, func(l Layer) bool { return l.Recurrent }) {
+		if err := c.DeltaNet.validate(); err != nil {
+			return err
 		}
 	}
 	e := c.Experts
@@ -267,13 +286,20 @@ func (c Config) validateLayers() error {
 // size is about how many weights there are.
 func (c Config) size() float64 {
 	attention := 2*float64(c.Heads*c.HeadDim) + 2*float64(c.KVHeads*c.HeadDim)
+	if c.GatedOutput {
+		attention += float64(c.Heads * c.HeadDim)
+	}
 	n := 2 * float64(c.Vocab)
 	for i := range c.Layers {
 		mlp := 3 * float64(c.Intermediate)
 		if len(c.PerLayer) > 0 && c.PerLayer[i].Experts {
 			mlp = float64(c.Experts.Count) * (1 + 3*float64(c.Experts.Intermediate))
 		}
-		n += attention + mlp
+		if len(c.PerLayer) > 0 && c.PerLayer[i].Recurrent {
+			n += c.DeltaNet.size() + mlp
+		} else {
+			n += attention + mlp
+		}
 	}
 	return n * float64(c.Hidden)
 }

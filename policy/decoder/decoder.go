@@ -66,7 +66,7 @@ func (d *Decoder) at(i int) Layer {
 
 // Hidden returns the states [B,T,D] after the final norm.
 func (d *Decoder) Hidden(w policy.Vars, in policy.Inputs) *graph.Node {
-	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), d.within(in))
+	x := d.forward(w, flat(in.Tokens), flat(positionsOf(in)), mixing{d.within(in), d.recurWithin(in)})
 	return graph.Reshape(x, in.Tokens.Shape().Dim(0), in.Tokens.Shape().Dim(1), d.cfg.Hidden)
 }
 
@@ -80,11 +80,11 @@ func (d *Decoder) Logits(w policy.Vars, hidden *graph.Node) *graph.Node {
 }
 
 // forward runs tokens [n] at positions [n] through all layers and the final norm, to [n,D].
-func (d *Decoder) forward(w policy.Vars, tokens, positions *graph.Node, attend attention) *graph.Node {
+func (d *Decoder) forward(w policy.Vars, tokens, positions *graph.Node, mix mixing) *graph.Node {
 	x := d.embed(w, tokens)
 	turns := d.rotations(positions)
 	for i := range d.cfg.Layers {
-		x = d.layer(w, i, x, turns[d.at(i).Rope], attend)
+		x = d.layer(w, i, x, turns[d.at(i).Rope], mix)
 	}
 	return d.norm(x, w[d.index[tensor{role: FinalNorm}]])
 }
@@ -101,8 +101,14 @@ func (d *Decoder) embed(w policy.Vars, tokens *graph.Node) *graph.Node {
 	return x
 }
 
-// layer adds attention and the MLP to the residual stream x [n,D].
-func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turn rotations, attend attention) *graph.Node {
+// mixing is how the tokens of a batch reach each other.
+type mixing struct {
+	attend attention
+	recur  recurrence
+}
+
+// layer adds attention, or what stands in its place, and the MLP to the residual stream x [n,D].
+func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turn rotations, mix mixing) *graph.Node {
 	l := layerVars{d: d, w: w, layer: i}
 	// With Rematerialize only what passes through keep is stored for the backward pass.
 	keep := func(x *graph.Node) *graph.Node {
@@ -112,7 +118,12 @@ func (d *Decoder) layer(w policy.Vars, i int, x *graph.Node, turn rotations, att
 		return x
 	}
 	x = keep(x)
-	x = l.add(x, AttentionNorm, AttentionPostNorm, func(h *graph.Node) *graph.Node { return l.attention(h, turn, attend, keep) })
+	x = l.add(x, AttentionNorm, AttentionPostNorm, func(h *graph.Node) *graph.Node {
+		if d.at(i).Recurrent {
+			return l.deltaNet(h, mix.recur, keep)
+		}
+		return l.attention(h, turn, mix.attend, keep)
+	})
 	x = l.add(x, MLPNorm, MLPPostNorm, func(h *graph.Node) *graph.Node {
 		if d.at(i).Experts {
 			return l.experts(h)
@@ -146,11 +157,20 @@ func (l layerVars) attention(h *graph.Node, turn rotations, attend attention, ke
 		q, k = l.d.norm(q, l.weight(QueryNorm)), l.d.norm(k, l.weight(KeyNorm))
 	}
 	heads := func(x *graph.Node, count int) *graph.Node { return graph.Reshape(x, -1, count, c.HeadDim) }
+	var gate *graph.Node
+	if c.GatedOutput {
+		both := graph.Reshape(q, -1, c.Heads, 2*c.HeadDim)
+		q, gate = part(both, 2, 0, c.HeadDim), graph.Reshape(part(both, 2, c.HeadDim, 2*c.HeadDim), -1, c.Heads*c.HeadDim)
+	}
 	q, k, v = heads(q, c.Heads), heads(k, c.KVHeads), heads(v, c.KVHeads)
 	if c.QKNorm {
 		q, k = l.d.norm(q, l.weight(QueryNorm)), l.d.norm(k, l.weight(KeyNorm))
 	}
-	return l.linear(Output, keep(attend(l.layer, keep(turn.q.apply(q)), keep(turn.k.apply(k)), keep(v))))
+	mixed := keep(attend(l.layer, keep(turn.q.apply(q)), keep(turn.k.apply(k)), keep(v)))
+	if gate != nil {
+		mixed = graph.Mul(mixed, graph.Sigmoid(gate))
+	}
+	return l.linear(Output, mixed)
 }
 
 // activate is the MLP's non-linearity.

@@ -13,7 +13,7 @@ func States(d *Decoder, w policy.Vars, in policy.Inputs) []*graph.Node {
 	x := d.embed(w, flat(in.Tokens))
 	states := []*graph.Node{x}
 	for i := range d.cfg.Layers {
-		x = d.layer(w, i, x, turns[d.at(i).Rope], d.within(in))
+		x = d.layer(w, i, x, turns[d.at(i).Rope], mixing{d.within(in), d.recurWithin(in)})
 		states = append(states, x)
 	}
 	return append(states, d.norm(x, w[d.index[tensor{role: FinalNorm}]]))

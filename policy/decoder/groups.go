@@ -22,7 +22,9 @@ func (d *Decoder) HiddenGroups(w policy.Vars, in policy.Groups) *graph.Node {
 	}
 	tokens := graph.Concatenate([]*graph.Node{flat(in.Prompts.Tokens), flat(in.Completions)}, 0)
 	positions := graph.Concatenate([]*graph.Node{flat(positionsOf(in.Prompts)), flat(positionsOf(completions))}, 0)
-	x := d.forward(w, tokens, positions, d.acrossGroups(in.Prompts, groups, each, length))
+	x := d.forward(w, tokens, positions, mixing{
+		d.acrossGroups(in.Prompts, groups, each, length), d.recurAcrossGroups(in.Prompts, groups, each, length),
+	})
 
 	cut := groups * width
 	last := part(graph.Reshape(part(x, 0, 0, cut), groups, width, -1), 1, width-1, width)

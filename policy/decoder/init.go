@@ -3,6 +3,7 @@ package decoder
 import (
 	"hash/fnv"
 	"io"
+	"math"
 	"math/rand/v2"
 
 	"github.com/gomlx/compute/dtypes"
@@ -13,24 +14,26 @@ import (
 )
 
 // Init makes starting weights: matrices from a normal distribution of deviation Config.InitDeviation, norms such that
-// they multiply by 1, biases 0. They
-// are made on the host, so a seed means the same weights on every backend; bfloat16 weights are the rounded float32 ones.
+// they multiply by 1, biases 0; in gated DeltaNet layers biases of the step 1 and decays log(u) with u uniform between 0.01 and 16, as in
+// transformers. They are made on the host, so a seed means the same weights on every backend; bfloat16 weights are the rounded float32 ones.
 func (d *Decoder) Init(seed uint64) (*policy.Weights, error) {
 	ts := make([]*tensors.Tensor, len(d.params))
 	for i, p := range d.params {
-		values := make([]float32, p.Shape.Size())
-		switch {
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, p.Name)
+		r := rand.New(rand.NewPCG(seed, h.Sum64()))
+		one := func() float64 { return 0 }
+		switch role := d.tensors[i].role; {
 		case p.Decay:
-			h := fnv.New64a()
-			_, _ = io.WriteString(h, p.Name)
-			r := rand.New(rand.NewPCG(seed, h.Sum64()))
-			for j := range values {
-				values[j] = float32(r.NormFloat64() * d.cfg.InitDeviation)
-			}
-		case !d.tensors[i].bias && d.cfg.NormStyle != NormOffset:
-			for j := range values {
-				values[j] = 1
-			}
+			one = func() float64 { return r.NormFloat64() * d.cfg.InitDeviation }
+		case role == DeltaLogDecay:
+			one = func() float64 { return math.Log(0.01 + 15.99*r.Float64()) }
+		case role == DeltaStepBias, role == DeltaNorm, !d.tensors[i].bias && d.cfg.NormStyle != NormOffset:
+			one = func() float64 { return 1 }
+		}
+		values := make([]float32, p.Shape.Size())
+		for j := range values {
+			values[j] = float32(one())
 		}
 		if p.Shape.DType == dtypes.Float32 {
 			ts[i] = tensors.FromFlatDataAndDimensions(values, p.Shape.Dimensions...)

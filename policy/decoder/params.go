@@ -48,17 +48,35 @@ func (d *Decoder) addParams() error {
 			norm(AttentionNorm, "embed", c.Hidden)
 		}
 		heads, kvHeads := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-		linear(tensor{role: Query}, "heads", "embed", heads, c.Hidden, c.QKVBias)
-		linear(tensor{role: Key}, "kv_heads", "embed", kvHeads, c.Hidden, c.QKVBias)
-		linear(tensor{role: Value}, "kv_heads", "embed", kvHeads, c.Hidden, c.QKVBias)
-		linear(tensor{role: Output}, "embed", "heads", c.Hidden, heads, c.OutputBias)
 		switch {
-		case c.WholeQKNorm:
-			norm(QueryNorm, "heads", heads)
-			norm(KeyNorm, "kv_heads", kvHeads)
-		case c.QKNorm:
-			norm(QueryNorm, "head_dim", c.HeadDim)
-			norm(KeyNorm, "head_dim", c.HeadDim)
+		case d.at(i).Recurrent:
+			n := c.DeltaNet
+			linear(tensor{role: DeltaInput}, "heads", "embed", n.channels(), c.Hidden, false)
+			linear(tensor{role: DeltaGate}, "heads", "embed", n.ValueHeads*n.ValueDim, c.Hidden, false)
+			linear(tensor{role: DeltaRate}, "heads", "embed", n.ValueHeads, c.Hidden, false)
+			linear(tensor{role: DeltaStep}, "heads", "embed", n.ValueHeads, c.Hidden, false)
+			add(tensor{role: DeltaStepBias, layer: i}, []string{"heads"}, n.ValueHeads)
+			add(tensor{role: DeltaLogDecay, layer: i}, []string{"heads"}, n.ValueHeads)
+			add(tensor{role: DeltaConvolution, layer: i}, []string{"heads", "one", "taps"}, n.channels(), 1, n.Kernel)
+			norm(DeltaNorm, "head_dim", n.ValueDim)
+			linear(tensor{role: DeltaOutput}, "embed", "heads", c.Hidden, n.ValueHeads*n.ValueDim, false)
+		case c.GatedOutput:
+			linear(tensor{role: Query}, "heads", "embed", 2*heads, c.Hidden, c.QKVBias)
+		default:
+			linear(tensor{role: Query}, "heads", "embed", heads, c.Hidden, c.QKVBias)
+		}
+		if !d.at(i).Recurrent {
+			linear(tensor{role: Key}, "kv_heads", "embed", kvHeads, c.Hidden, c.QKVBias)
+			linear(tensor{role: Value}, "kv_heads", "embed", kvHeads, c.Hidden, c.QKVBias)
+			linear(tensor{role: Output}, "embed", "heads", c.Hidden, heads, c.OutputBias)
+			switch {
+			case c.WholeQKNorm:
+				norm(QueryNorm, "heads", heads)
+				norm(KeyNorm, "kv_heads", kvHeads)
+			case c.QKNorm:
+				norm(QueryNorm, "head_dim", c.HeadDim)
+				norm(KeyNorm, "head_dim", c.HeadDim)
+			}
 		}
 		if c.Norms != NormsBefore {
 			norm(AttentionPostNorm, "embed", c.Hidden)

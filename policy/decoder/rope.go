@@ -19,7 +19,8 @@ const (
 	RopeYarn    RopeType = "yarn"    // YaRN (arXiv 2309.00071): the same idea, and larger scores
 )
 
-// Rope configures rotary position embeddings. Halves are paired: element i of a head turns with element i+HeadDim/2.
+// Rope configures rotary position embeddings. Halves are paired: of the d elements of a head that turn,
+// element i turns with element i+d/2.
 type Rope struct {
 	Type     RopeType // "": RopeDefault
 	Theta    float64  // base of the frequencies
@@ -29,14 +30,19 @@ type Rope struct {
 	LowFreqFactor, HighFreqFactor float64 // llama3
 	BetaFast, BetaSlow            float64 // yarn; 0: 32 and 1
 	AttentionFactor               float64 // yarn: multiplies cos and sin; 0: 0.1 ln(Factor) + 1
+
+	Partial float64 // share of each head that turns, from its first element on; 0: 1
 }
 
-func (r Rope) validate(name string) error {
+func (r Rope) validate(name string, headDim int) error {
 	bad := func(field string, value any, allowed string) error {
 		return fmt.Errorf("decoder config: %s.%s is %v, allowed for %s: %s", name, field, value, r.Type, allowed)
 	}
 	if !(r.Theta > 1 && r.Theta <= 1e15) {
 		return bad("Theta", r.Theta, "above 1, up to 1e15")
+	}
+	if !(r.Partial > 0 && r.Partial <= 1) || r.dim(headDim) < 2 || r.dim(headDim)%2 != 0 {
+		return bad("Partial", r.Partial, fmt.Sprintf("above 0, up to 1, and an even number of the %d elements of a head", headDim))
 	}
 	switch r.Type {
 	case RopeDefault:
@@ -65,8 +71,12 @@ func (r Rope) validate(name string) error {
 	return nil
 }
 
-// frequencies gives the HeadDim/2 angles per position and the factor of cos and sin.
+// dim is how many elements of a head turn.
+func (r Rope) dim(headDim int) int { return int(r.Partial * float64(headDim)) }
+
+// frequencies gives the angles per position of a head's pairs, and the factor of cos and sin.
 func (r Rope) frequencies(headDim int) (freq []float32, scale float64) {
+	headDim = r.dim(headDim)
 	half := headDim / 2
 	scale = 1
 	ramp := func(int) float64 { return 1 } // 1: divided by Factor
@@ -110,7 +120,7 @@ func (r Rope) frequencies(headDim int) (freq []float32, scale float64) {
 	return freq, scale
 }
 
-// rotation holds float32 tables [n,heads,HeadDim/2] of n tokens for a number of heads. They are written out for every head
+// rotation holds float32 tables [n,heads,d/2] of n tokens for a number of heads. They are written out for every head
 // and shared by all layers: on the Go backend a broadcast costs more than the product that it feeds. The zero rotation
 // turns nothing.
 type rotation struct{ cos, sin *graph.Node }
@@ -143,7 +153,7 @@ func (d *Decoder) rotations(positions *graph.Node) map[RopeChoice]rotations {
 	return out
 }
 
-// tables are cosines and sines [n,headDim/2] of the angles of positions [n].
+// tables are cosines and sines [n,d/2] of the angles of positions [n].
 func (r Rope) tables(positions *graph.Node, headDim int) (cos, sin *graph.Node) {
 	freq, scale := r.frequencies(headDim)
 	freqs := graph.Const(positions.Graph(), [][]float32{freq})
@@ -160,13 +170,15 @@ func (r rotation) apply(x *graph.Node) *graph.Node {
 	if r.cos == nil {
 		return x
 	}
-	half := x.Shape().Dim(2) / 2
+	half, dim := r.cos.Shape().Dim(2), x.Shape().Dim(2)
 	f := graph.ConvertDType(x, dtypes.Float32)
-	a := graph.Slice(f, graph.AxisRange(), graph.AxisRange(), graph.AxisRange(0, half))
-	b := graph.Slice(f, graph.AxisRange(), graph.AxisRange(), graph.AxisRange(half))
-	turned := graph.Concatenate([]*graph.Node{
+	a, b := part(f, 2, 0, half), part(f, 2, half, 2*half)
+	turned := []*graph.Node{
 		graph.Sub(graph.Mul(a, r.cos), graph.Mul(b, r.sin)),
 		graph.Add(graph.Mul(b, r.cos), graph.Mul(a, r.sin)),
-	}, 2)
-	return graph.ConvertDType(turned, x.DType())
+	}
+	if 2*half < dim {
+		turned = append(turned, part(f, 2, 2*half, dim))
+	}
+	return graph.ConvertDType(graph.Concatenate(turned, 2), x.DType())
 }

@@ -301,9 +301,9 @@ func (l *learner) zeros() []*tensors.Tensor {
 // vars are the weights as the policy computes with them: the stored ones, in the dtype of the computation. The casts are in the
 // graph and gradients pass them in float32.
 func (l *learner) vars(masters []*graph.Node) policy.Vars {
-	compute := l.cfg.computeDType()
 	vars := make(policy.Vars, len(masters))
 	for i, m := range masters {
+		compute := l.params[i].ComputeDType(l.cfg.computeDType())
 		if stored := l.params[i].Shape.DType; compute == dtypes.Float32 && stored != dtypes.Float32 {
 			rounded := graph.ConvertDType(graph.ConvertDType(m, stored), dtypes.Float32)
 			m = graph.Add(m, graph.StopGradient(graph.Sub(rounded, m))) // its gradient is m's: not rounded

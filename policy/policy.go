@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 )
@@ -13,10 +14,20 @@ type Param struct {
 	Shape shapes.Shape // dimensions and the dtype that it is stored and exported in
 	Decay bool         // whether weight decay applies (norms and biases: no)
 	Axes  []string     // a logical name for each dimension, for sharding: "vocab", "embed", "heads", "mlp", …
+	// Float32 asks for it in float32 among the Vars, whatever the dtype of the computation.
+	Float32 bool
+}
+
+// ComputeDType is the dtype in which a computation in c gets the weight.
+func (p Param) ComputeDType(c dtypes.DType) dtypes.DType {
+	if p.Float32 {
+		return dtypes.Float32
+	}
+	return c
 }
 
 // Vars are the weights as graph nodes, in the order of Params. Their dtype is that of the computation, which need not be
-// the stored one.
+// the stored one; see [Param.ComputeDType].
 type Vars []*graph.Node
 
 // Inputs is a batch of B rows of T tokens. Rows may be padded on the left with filler tokens that nothing attends to.

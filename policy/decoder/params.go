@@ -31,7 +31,8 @@ func (d *Decoder) addParams() error {
 		}
 		d.index[t] = len(d.params)
 		d.tensors = append(d.tensors, t)
-		d.params = append(d.params, policy.Param{Name: name, Shape: shapes.Make(dtype, dims...), Decay: len(dims) > 1, Axes: axes})
+		d.params = append(d.params, policy.Param{Name: name, Shape: shapes.Make(dtype, dims...), Decay: len(dims) > 1, Axes: axes,
+			Float32: t.role == DeltaLogDecay || t.role == DeltaNorm})
 	}
 	add(tensor{role: Embedding}, []string{"vocab", "embed"}, c.Vocab, c.Hidden)
 	for i := range c.Layers {

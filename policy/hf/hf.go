@@ -33,8 +33,10 @@ type Model struct {
 	// template. [Save] writes them unchanged.
 	Files map[string][]byte
 	// PassedThrough names the tensors of the folder that belong to parts which are not computed here, such as a vision
-	// tower or the heads of multi-token prediction. Sorted.
+	// tower or the heads of multi-token prediction. Sorted. [Save] copies them from the folder, which must be there still.
 	PassedThrough []string
+
+	source fs.FS // the folder that was loaded; nil for [New]
 }
 
 // kept are the files that a loaded model keeps; the largest of them are vocabularies of some ten megabytes.
@@ -73,7 +75,7 @@ func New(d *decoder.Decoder, tok *tokenizer.Char) (*Model, error) {
 // stored in, with update number 0. Errors name the file and the field or tensor; they wrap [ErrUnsupported] where the folder is
 // of a kind that is not implemented.
 func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
-	m := &Model{Files: map[string][]byte{}}
+	m := &Model{Files: map[string][]byte{}, source: fsys}
 	for _, name := range kept {
 		data, err := readSmall(fsys, name)
 		if errors.Is(err, fs.ErrNotExist) && name != configName {

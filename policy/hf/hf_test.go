@@ -3,6 +3,7 @@ package hf_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,7 +206,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		for _, x := range f.Tensors() {
 			data := make([]byte, x.Size())
 			require.NoError(t, x.ReadInto(data))
-			all[x.Name] = fmt.Sprint(x.DType, x.Shape, data)
+			all[x.Name] = fmt.Sprintf("%s %v %x", x.DType, x.Shape, sha256.Sum256(data))
 		}
 	}
 	return all

@@ -52,6 +52,9 @@ func (k *keys) ropeOf(key string, raw json.RawMessage, theta float64) decoder.Ro
 	if err != nil {
 		k.fail(err)
 	}
+	if r.Partial != 1 {
+		k.unsupported("partial_rotary_factor", r.Partial, "1")
+	}
 	return r
 }
 
@@ -63,10 +66,8 @@ func parseRope(key string, raw json.RawMessage, theta, partial float64, position
 			return decoder.Rope{}, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	r := decoder.Rope{Type: decoder.RopeType(deref(p.Type, deref(p.OldType, "default"))), Theta: deref(p.Theta, theta)}
-	if part := deref(p.PartialRotary, partial); part != 1 {
-		return r, fmt.Errorf("%w: partial_rotary_factor is %v, supported: 1", ErrUnsupported, part)
-	}
+	r := decoder.Rope{Type: decoder.RopeType(deref(p.Type, deref(p.OldType, "default"))), Theta: deref(p.Theta, theta),
+		Partial: deref(p.PartialRotary, partial)}
 	if !slices.Contains([]decoder.RopeType{decoder.RopeDefault, decoder.RopeLinear, decoder.RopeLlama3, decoder.RopeYarn}, r.Type) {
 		return r, fmt.Errorf("%w: %s.rope_type is %q, supported: default, linear, llama3, yarn", ErrUnsupported, key, r.Type)
 	}

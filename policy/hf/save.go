@@ -16,8 +16,8 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 )
 
-// Save writes a model folder that transformers and [Load] open: the model's Files as they are and the weights, bit for bit, in
-// model.safetensors. The folder appears whole or not at all: it is written under a temporary name beside its place, synced and
+// Save writes a model folder that transformers and [Load] open: the model's Files as they are and the weights, and the tensors that
+// were PassedThrough, bit for bit, in model.safetensors. The folder appears whole or not at all: it is written under a temporary name beside its place, synced and
 // renamed. dir must not exist, or be an empty folder.
 func Save(ctx context.Context, dir string, m *Model, w *policy.Weights) (err error) {
 	if err := matches(m, w); err != nil {
@@ -52,6 +52,12 @@ func Save(ctx context.Context, dir string, m *Model, w *policy.Weights) (err err
 	if err != nil {
 		return err
 	}
+	passed, closeSource, err := m.passedThrough(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeSource()
+	ts = append(ts, passed...)
 	if err := write(filepath.Join(tmp, weightsName), func(w io.Writer) error {
 		return safetensors.Write(w, map[string]string{"format": "pt"}, ts)
 	}); err != nil {
@@ -106,6 +112,36 @@ func export(ctx context.Context, w *policy.Weights) ([]safetensors.Tensor, error
 		out[i] = t
 	}
 	return out, nil
+}
+
+// passedThrough are the tensors that Save takes from the folder that was loaded. They are read when they are written.
+func (m *Model) passedThrough(ctx context.Context) (ts []safetensors.Tensor, closeSource func(), err error) {
+	if len(m.PassedThrough) == 0 {
+		return nil, func() {}, nil
+	}
+	if m.source == nil {
+		return nil, nil, fmt.Errorf("tensor %q: there is no folder that it comes from", m.PassedThrough[0])
+	}
+	s, err := openWeights(m.source)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the folder that was loaded: %w", err)
+	}
+	for _, name := range m.PassedThrough {
+		t, ok := s.tensors[name]
+		if !ok {
+			s.close()
+			return nil, nil, fmt.Errorf("tensor %q is no longer in the folder that was loaded", name)
+		}
+		data := t.Data
+		t.Data = func(emit func([]byte) error) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return data(emit)
+		}
+		ts = append(ts, t)
+	}
+	return ts, s.close, nil
 }
 
 // write makes a file and syncs it.

@@ -10,6 +10,7 @@ import (
 const (
 	fullAttention    = "full_attention"
 	slidingAttention = "sliding_attention"
+	linearAttention  = "linear_attention"
 )
 
 // windows gives the layers of type sliding_attention a window.

@@ -135,11 +135,11 @@ func (e *Engine) Load(ctx context.Context, w *policy.Weights) error {
 	if err != nil {
 		return fmt.Errorf("local engine: %w", err)
 	}
-	if slices.ContainsFunc(params, func(p policy.Param) bool { return p.Shape.DType != e.opts.DType }) {
+	if slices.ContainsFunc(params, func(p policy.Param) bool { return p.Shape.DType != p.ComputeDType(e.opts.DType) }) {
 		cast, err := e.compiled("cast weights", func(in []*graph.Node) []*graph.Node {
 			out := make([]*graph.Node, len(in))
 			for i, x := range in {
-				out[i] = graph.ConvertDType(x, e.opts.DType)
+				out[i] = graph.ConvertDType(x, params[i].ComputeDType(e.opts.DType))
 			}
 			return out
 		})

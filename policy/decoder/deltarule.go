@@ -86,9 +86,9 @@ func deltaChunks(x deltaHeads, state *graph.Node) (out, after *graph.Node) {
 	}
 	upTo, below := matrix(graph.GreaterOrEqual(to, from)), matrix(graph.GreaterThan(to, from))
 	sofar := graph.DotGeneral(decay, []int{4}, nil, graph.Reshape(upTo, size, size), []int{1}, nil) // sums of decays
-	// Between a token and an earlier one; masked twice, as the exponential of the others could overflow.
-	between := graph.Mul(graph.Sub(graph.ExpandAxes(sofar, 5), graph.ExpandAxes(sofar, 4)), upTo)
-	between = graph.Mul(graph.Exp(between), upTo)
+	// Between a token and an earlier one; 0 for later ones, whose exponential could overflow.
+	later := graph.MulScalar(graph.OneMinus(upTo), masked)
+	between := graph.Exp(graph.Add(graph.Sub(graph.ExpandAxes(sofar, 5), graph.ExpandAxes(sofar, 4)), later))
 	last := part(sofar, 4, size-1, size)
 	grown := graph.ExpandAxes(graph.Exp(sofar), 5) // [B,KeyHeads,count,share,size,1]
 	k, q = graph.ExpandAxes(k, 3), graph.ExpandAxes(q, 3)

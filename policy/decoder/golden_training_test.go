@@ -55,7 +55,7 @@ func (m *goldenModel) training(t *testing.T, b *backend.Backend) {
 		return float64(grads[0][0]), grads[1:]
 	}
 	loss, grads := run(m.start)
-	require.InDelta(t, m.scalars["loss"], loss, tolLoss, "loss")
+	require.InDelta(t, m.scalars["loss"], loss, m.tol.loss, "loss")
 	norm := 0.0
 	for i, p := range m.Params() {
 		for _, g := range grads[i] {
@@ -70,13 +70,13 @@ func (m *goldenModel) training(t *testing.T, b *backend.Backend) {
 			largest = max(largest, math.Abs(g))
 		}
 		for j, g := range grads[i] {
-			if !(math.Abs(float64(g)-gold.v[j]) <= tolGradient*largest) {
+			if !(math.Abs(float64(g)-gold.v[j]) <= m.tol.gradient*largest) {
 				t.Fatalf("gradient of %s [%d]: %v, want %v (largest %v)", p.Name, j, g, gold.v[j], largest)
 			}
 		}
 	}
 	if want, ok := m.scalars["grad_norm"]; ok {
-		require.InEpsilon(t, want, math.Sqrt(norm), tolGradient, "gradient norm")
+		require.InEpsilon(t, want, math.Sqrt(norm), m.tol.gradient, "gradient norm")
 	}
 	for _, o := range optimizers {
 		if m.get(t, o.name+".first16") == nil {
@@ -118,7 +118,7 @@ func (m *goldenModel) compareStep(t *testing.T, name string, steps int, w, grads
 			moved += d * d
 		}
 		sample := func(gold *array, k, at int) {
-			tol := tolStep[name]
+			tol := m.tol.step[name]
 			if adam && math.Abs(float64(grads[i][at])) <= keptGradient*largest {
 				tol = 2 * adamRate * float64(steps) // rounding noise decides the sign
 			}
@@ -139,7 +139,7 @@ func (m *goldenModel) compareStep(t *testing.T, name string, steps int, w, grads
 		l2 := norms.v[row]
 		require.InDelta(t, l2, math.Sqrt(square), tolSum*l2, "%s: l2 of %s", name, param)
 		require.InDelta(t, sums.v[row], sum, tolSum*l2, "%s: sum of %s", name, param)
-		require.InEpsilon(t, deltas.v[row], math.Sqrt(moved), tolDelta[name], "%s: movement of %s", name, param)
+		require.InEpsilon(t, deltas.v[row], math.Sqrt(moved), m.tol.delta[name], "%s: movement of %s", name, param)
 	}
 }
 

@@ -67,15 +67,6 @@ func need[T any](k *keys, key string) T {
 	return v
 }
 
-// oneOf reads a key that must have one of some values.
-func (k *keys) oneOf(key, otherwise string, allowed ...string) string {
-	v := or(k, key, otherwise)
-	if !slices.Contains(allowed, v) {
-		k.unsupported(key, fmt.Sprintf("%q", v), strings.Join(allowed, ", "))
-	}
-	return v
-}
-
 // none makes sure that a key asks for nothing: it is absent, null or false.
 func (k *keys) none(names ...string) {
 	for _, key := range names {

@@ -71,7 +71,11 @@ func (r *Run) readLedger() ([]Event, error) {
 // checkTorn refuses to cut a ledger to nothing unless a crash during the very first append left what is there.
 func (r *Run) checkTorn(torn []byte) error {
 	file, err := startFile(r.dir)
-	if err == nil && (file == nil || !beginsLedger(torn)) {
+	begins := firstEvent
+	if file != nil && file.Parent != nil {
+		begins = firstSegment
+	}
+	if err == nil && (file == nil || !beginsLedger(torn, begins)) {
 		err = errors.New("it is no event, and no unfinished first one")
 	}
 	if err != nil {

@@ -353,7 +353,7 @@ func TestClockGoesBack(t *testing.T) {
 	}
 	events := rec.Events
 	events[1].Time = events[0].Time.Add(-time.Millisecond)
-	if _, err := checkpoint.NewHistory(events); err == nil || !strings.Contains(err.Error(), "line 2: its time, ") {
+	if err := new(checkpoint.History).Follow(events); err == nil || !strings.Contains(err.Error(), "line 2: its time, ") {
 		t.Errorf("an event before the one before it gave %v", err)
 	}
 }

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // What tests outside the package need to put failures between file operations.
 type (
@@ -20,3 +23,7 @@ func (e *Event) Line() []byte { return e.line() }
 func (m *Manifest) Encode() ([]byte, error) { return m.encode() }
 
 func EncodeLines(lines []Line) ([]byte, error) { return encodeLines(lines) }
+
+func ForkOn(ctx context.Context, d Disk, parent string, at Restore, child string) error {
+	return fork(ctx, d, func() time.Time { return time.Unix(2e9, 0) }, parent, at, child)
+}

@@ -3,8 +3,6 @@ package checkpoint
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -18,7 +16,9 @@ type History struct {
 	Checkpoints []Saved // by update, without those that were passed over
 	RolledBack  Work    // what was recorded and does not count
 	Finished    bool    // the last segment ended with nothing left to do
+	Inherited   int     // how many of the segments are of the run that this one was forked from
 
+	parent   *Parent
 	recorded Work         // everything, whether it counts or not
 	ended    []trajectory // of each segment but the last, as it was when the next began
 	last     time.Time    // of the last event
@@ -61,15 +61,27 @@ func (h *History) clone() History {
 	return c
 }
 
-// NewHistory follows the events of a ledger. An error is a *[LedgerError]: an event that cannot stand where it stands.
-func NewHistory(events []Event) (*History, error) {
-	h := &History{}
+// NewHistory is the history that begins a run's ledger: nothing, or of a forked run what the parent had done up to the fork,
+// which parent/ in the run directory says. An error wraps [ErrDamaged] or is that of a reading that failed.
+func NewHistory(dir string, run *RunFile) (*History, error) {
+	if run.Parent == nil {
+		return &History{}, nil
+	}
+	parent, err := readParent(dir, run)
+	if err != nil {
+		return nil, err
+	}
+	return parent.History.fork(run.Parent)
+}
+
+// Follow takes in the events of the run's ledger. An error is a *[LedgerError]: an event that cannot stand where it stands.
+func (h *History) Follow(events []Event) error {
 	for i := range events {
 		if err := h.add(&events[i]); err != nil {
-			return h, &LedgerError{events[i].Seq, err.Error()}
+			return &LedgerError{events[i].Seq, err.Error()}
 		}
 	}
-	return h, nil
+	return nil
 }
 
 // add takes an event in; after an error the history is as it was.
@@ -77,7 +89,7 @@ func (h *History) add(e *Event) error {
 	if e.Time.Before(h.last) {
 		return fmt.Errorf("its time, %s, is before that of the event before it, %s", e.Time.Format(timeFormat), h.last.Format(timeFormat))
 	}
-	if len(h.Segments) == 0 && e.Kind != KindSegment {
+	if len(h.Segments) == h.Inherited && e.Kind != KindSegment {
 		return fmt.Errorf("an event of kind %q before the first segment", e.Kind)
 	}
 	switch e.Kind {
@@ -141,9 +153,14 @@ func (h *History) add(e *Event) error {
 		return fmt.Errorf("an event of the unknown kind %q", e.Kind)
 	}
 	h.Finished, h.last = e.Kind == KindFinished, e.Time
+	h.count()
+	return nil
+}
+
+// count works out what does not count.
+func (h *History) count() {
 	retained := h.Retained()
 	h.RolledBack = Work{h.recorded.Updates - retained.Updates, h.recorded.Responses - retained.Responses}
-	return nil
 }
 
 // checkUpdate says where an update does not fit the segments.
@@ -189,39 +206,4 @@ func (h *History) checkSaved(update int) error {
 		return fmt.Errorf("this segment began at update %d, and the last update is %d", first, h.Update())
 	}
 	return nil
-}
-
-// Record is a run directory as it was read at one instant, without a lock.
-type Record struct {
-	Run     RunFile
-	Events  []Event
-	History History
-	Torn    []byte // an unfinished line at the ledger's end; a running program may be writing it
-}
-
-// Read reads run.json and the ledger and checks the hash chain. The other files are not looked at.
-func Read(dir string) (*Record, error) {
-	data, err := readRunFile(dir)
-	if err != nil {
-		return nil, err
-	}
-	run, err := parseRunFile(data)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(filepath.Join(dir, ledgerName))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	rec := &Record{Run: *run}
-	if rec.Events, rec.Torn, err = ReadLedger(f, run.Start(data)); err != nil {
-		return nil, err
-	}
-	h, err := NewHistory(rec.Events)
-	if err != nil {
-		return nil, err
-	}
-	rec.History = *h
-	return rec, nil
 }

@@ -71,7 +71,8 @@ type RunFile struct {
 	Format  int       `json:"format"`
 	Created time.Time `json:"created"`
 	Identity
-	Files map[string]string `json:"bank"` // SHA-256 of the files of bank/, by name
+	Parent *Parent           `json:"parent,omitempty"` // the run that this one was forked from
+	Files  map[string]string `json:"bank"`             // SHA-256 of the files of bank/, by name
 }
 
 // Validate names the first field that cannot be used.

@@ -95,7 +95,7 @@ func FuzzReadLedger(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"time":"2026-01-02T03:04:05.000Z","kind":"x","body":{},"prev":"","hash":""}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		events, torn, err := checkpoint.ReadLedger(bytes.NewReader(data), "")
-		_, _ = checkpoint.NewHistory(events)
+		_ = new(checkpoint.History).Follow(events)
 		if err != nil {
 			return
 		}

@@ -171,11 +171,31 @@ func (r *Run) checkStart(bank map[string][]byte) error {
 	return nil
 }
 
-// firstEvent is how the ledger of every run begins, with zeros for the digits of the time.
-const firstEvent = `{"seq":1,"time":"0000-00-00T00:00:00.000Z","kind":"segment","body":{"segment":1,"parent":0,"update":0,"reason":"start"`
+// checkForked finds what the first segment of a forked run would have to overwrite: with an empty ledger there is only what
+// the fork has made.
+func (r *Run) checkForked(file *RunFile) error {
+	for _, folder := range folders[1:] {
+		entries, err := os.ReadDir(r.path(folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if name := folder + "/" + e.Name(); name != file.Parent.Checkpoint {
+				return fmt.Errorf("%w: the ledger is empty, but %s exists", ErrDamaged, name)
+			}
+		}
+	}
+	return nil
+}
+
+// How the ledger of every run begins, with zeros for the digits of the time, and how that of every run does that was not forked.
+const (
+	firstSegment = `{"seq":1,"time":"0000-00-00T00:00:00.000Z","kind":"segment","body":{"segment":`
+	firstEvent   = firstSegment + `1,"parent":0,"update":0,"reason":"start"`
+)
 
 // beginsLedger says that an unfinished line is the beginning of a run's first event.
-func beginsLedger(line []byte) bool {
+func beginsLedger(line []byte, firstEvent string) bool {
 	at := strings.Index(firstEvent, "0000")
 	for i := range min(len(line), len(firstEvent)) {
 		digit := firstEvent[i] == '0' && i >= at && i < at+len(timeFormat)

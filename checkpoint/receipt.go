@@ -152,11 +152,10 @@ type Due struct {
 	Receipt Receipt // what it must be, but for the completions of an evaluation: see [Refer]
 }
 
-// Receipts lists the receipts that a ledger calls for. An error is a *[LedgerError], as of [NewHistory]; the receipts up to the
-// event that it names come with it.
-func Receipts(run *RunFile, events []Event) ([]Due, error) {
+// Receipts lists the receipts that a ledger calls for, from the history that it begins with (see [NewHistory]), which takes
+// its events in. An error is a *[LedgerError], as of [History.Follow]; the receipts up to the event that it names come with it.
+func Receipts(run *RunFile, h *History, events []Event) ([]Due, error) {
 	var due []Due
-	h := &History{}
 	for i := range events {
 		e := &events[i]
 		d, err := dueOf(run, h, events[:i], e)

@@ -27,7 +27,12 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 	if err != nil {
 		return nil, err
 	}
-	if had.Start(data) != r.ledger.first {
+	if r.ledger.seq == 0 { // forked and not begun
+		if err := r.checkForked(had); err != nil {
+			return nil, err
+		}
+		r.ledger.prev = had.Start(data)
+	} else if had.Start(data) != r.ledger.first {
 		return nil, fmt.Errorf("%w: run.json is not the one that the ledger begins with", ErrDamaged)
 	}
 	diff, err := had.compare(now)
@@ -67,11 +72,16 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 	}
 	r.noteLost()
 	var state *State
-	if at == nil {
+	switch p := had.Parent; {
+	case r.ledger.seq == 0 && at != nil:
+		return nil, fmt.Errorf("the first segment of a forked run goes on from where it was forked, update %d of segment %d", p.Update, p.Segment)
+	case r.ledger.seq == 0:
+		state, err = r.restore(segment, Restore{Segment: p.Segment, Update: p.Update, Reason: p.Reason})
+	case at != nil:
+		state, err = r.restore(segment, *at)
+	default:
 		segment.Reason = "resume"
 		state, err = r.restoreNewest(segment)
-	} else {
-		state, err = r.restore(segment, *at)
 	}
 	if err != nil {
 		return nil, err
@@ -93,43 +103,57 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 
 // restore opens the checkpoint that was asked for.
 func (r *Run) restore(segment *Segment, at Restore) (*State, error) {
-	segment.Reason, segment.Update = at.Reason, at.Update
-	if at.Segment != 0 {
-		segment.Parent = at.Segment
+	saved, parent, err := r.history.find(at)
+	if err != nil {
+		return nil, err
 	}
-	n := len(r.history.Segments)
+	segment.Parent, segment.Update, segment.Reason = parent, at.Update, at.Reason
+	if saved == nil {
+		return nil, nil
+	}
+	if !r.history.own(saved) {
+		return nil, fmt.Errorf("%s is in the directory of the run that this one was forked from: fork from there", saved.Path)
+	}
+	state, err := r.openSaved(*saved)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be restored: %w; segment %d has checkpoints of %s", saved.Path, err, parent, restorable(r.history.of(parent).checkpoints))
+	}
+	segment.Checkpoint = saved.Path
+	return state, nil
+}
+
+// find is the checkpoint that a restore names, nil for the base weights, and the segment whose trajectory it is on.
+func (h *History) find(at Restore) (*Saved, int, error) {
+	n := len(h.Segments)
+	segment := at.Segment
+	if segment == 0 {
+		segment = n
+	}
 	switch {
 	case at.Reason == "":
-		return nil, errors.New(`Restore.Reason is "", allowed: why the run goes on from there`)
-	case segment.Parent < 1 || segment.Parent > n:
-		return nil, fmt.Errorf("Restore.Segment is %d, allowed: 1 to %d, or 0 for the retained trajectory", at.Segment, n)
+		return nil, 0, errors.New(`Restore.Reason is "", allowed: why the run goes on from there`)
+	case segment < 1 || segment > n:
+		return nil, 0, fmt.Errorf("Restore.Segment is %d, allowed: 1 to %d, or 0 for the retained trajectory", at.Segment, n)
 	}
-	from := r.history.of(segment.Parent)
+	from := h.of(segment)
+	has := fmt.Sprintf("segment %d, which ended at update %d, has checkpoints of %s", segment, len(from.updates), restorable(from.checkpoints))
 	if at.Update < 0 || at.Update > len(from.updates) {
-		return nil, fmt.Errorf("Restore.Update is %d, allowed: the checkpoints of segment %d, which ended at update %d: %s", at.Update, segment.Parent, len(from.updates), restorable(from.checkpoints))
+		return nil, 0, fmt.Errorf("Restore.Update is %d: %s", at.Update, has)
 	}
 	pruned := false
 	for _, c := range slices.Backward(from.checkpoints) {
-		if c.Update != at.Update {
-			continue
+		if c.Update == at.Update && !c.Pruned {
+			return &c, segment, nil
 		}
-		if pruned = c.Pruned; pruned {
-			continue
-		}
-		state, err := r.openSaved(c)
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot be restored: %w; segment %d has checkpoints of %s", c.Path, err, segment.Parent, restorable(from.checkpoints))
-		}
-		segment.Checkpoint = c.Path
-		return state, nil
+		pruned = pruned || c.Update == at.Update
 	}
 	switch {
 	case pruned:
-		return nil, fmt.Errorf("the checkpoint of update %d was pruned to save space; segment %d has checkpoints of %s", at.Update, segment.Parent, restorable(from.checkpoints))
+		return nil, 0, fmt.Errorf("the checkpoint of update %d was pruned to save space: %s", at.Update, has)
 	case at.Update > 0:
-		return nil, fmt.Errorf("update %d has no checkpoint; segment %d has checkpoints of %s", at.Update, segment.Parent, restorable(from.checkpoints))
+		return nil, 0, fmt.Errorf("update %d has no checkpoint: %s", at.Update, has)
 	}
-	return nil, nil // the base weights
+	return nil, segment, nil
 }
 
 // restorable lists the updates of checkpoints: "updates 0, 30, 60".
@@ -161,7 +185,7 @@ func (r *Run) openSaved(c Saved) (*State, error) {
 // restoreNewest opens the newest whole checkpoint and notes in the segment which it is and which were passed over.
 func (r *Run) restoreNewest(segment *Segment) (*State, error) {
 	for _, c := range slices.Backward(r.history.Checkpoints) {
-		if c.Pruned {
+		if c.Pruned || !r.history.own(&c) {
 			continue
 		}
 		state, err := r.openSaved(c)
@@ -178,6 +202,9 @@ func (r *Run) restoreNewest(segment *Segment) (*State, error) {
 		}
 		segment.PassedOver = append(segment.PassedOver, PassedOver{Checkpoint: c.Path, Reason: err.Error(), Files: files})
 		r.note("%s cannot be restored and is passed over: %v", c.Path, err)
+	}
+	if r.history.Inherited > 0 {
+		return nil, fmt.Errorf("%w: none of its checkpoints can be restored: fork the parent run again", ErrDamaged)
 	}
 	return nil, nil
 }

@@ -69,7 +69,7 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.history, err = NewHistory(events); err != nil {
+	if err := r.follow(events); err != nil {
 		return nil, err
 	}
 	for i := range events {
@@ -78,6 +78,26 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 		}
 	}
 	return r, nil
+}
+
+// follow works out the history.
+func (r *Run) follow(events []Event) error {
+	run, runErr := ReadRunFile(r.dir)
+	r.history = &History{}
+	if runErr == nil && run.Parent != nil {
+		var err error
+		if r.history, err = NewHistory(r.dir, run); err != nil {
+			return err
+		}
+		r.named[run.Parent.Checkpoint] = run.Parent.Manifest
+	}
+	if err := r.history.Follow(events); err != nil {
+		if runErr != nil { // it may be the run.json of a fork, without which its ledger makes no sense
+			return errors.Join(runErr, err)
+		}
+		return err
+	}
+	return nil
 }
 
 // folders hold the files that the ledger names.

@@ -30,12 +30,12 @@ func (t trajectory) upTo(update int) trajectory {
 	}
 }
 
-// of is the trajectory that a segment ended with.
+// of is the trajectory that a segment ended with. Of a run that was forked and has not begun, all segments have ended.
 func (h *History) of(segment int) trajectory {
-	if segment == len(h.Segments) {
-		return h.trajectory()
+	if segment <= len(h.ended) {
+		return h.ended[segment-1]
 	}
-	return h.ended[segment-1]
+	return h.trajectory()
 }
 
 // leaves counts the work that a segment takes off the trajectory by going on from an update of its parent: what does not
@@ -58,6 +58,8 @@ func (h *History) addSegment(s Segment) error {
 	case n == 0:
 		h.Segments = append(h.Segments, s)
 		return nil
+	case n == h.Inherited && (s.Parent != h.parent.Segment || s.Update != h.parent.Update || s.Checkpoint != h.parent.Checkpoint):
+		return fmt.Errorf("the first segment goes on from update %d of segment %d, the run was forked from update %d of segment %d", s.Update, s.Parent, h.parent.Update, h.parent.Segment)
 	case s.Parent < 1 || s.Parent > n:
 		return fmt.Errorf("segment %d goes on from segment %d", s.Segment, s.Parent)
 	}
@@ -76,7 +78,9 @@ func (h *History) addSegment(s Segment) error {
 	if back := h.leaves(s.Parent, s.Update); said != back || s.RolledBack != nil && back == (Work{}) {
 		return fmt.Errorf("segment %d rolls back %d updates of %d responses, and is said to roll back %d of %d", s.Segment, back.Updates, back.Responses, said.Updates, said.Responses)
 	}
-	h.ended = append(h.ended, h.trajectory())
+	if n > h.Inherited || n == 0 { // a fork has put the parent's last one there
+		h.ended = append(h.ended, h.trajectory())
+	}
 	h.take(from.upTo(s.Update))
 	h.Segments = append(h.Segments, s)
 	h.change(func(saved []Saved) []Saved {

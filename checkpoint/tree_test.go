@@ -156,8 +156,8 @@ func TestImpossibleRestore(t *testing.T) {
 	}{
 		"no reason":       {checkpoint.Restore{Update: 2}, `Restore.Reason is ""`},
 		"no segment":      {checkpoint.Restore{Segment: 2, Update: 2, Reason: "x"}, "Restore.Segment is 2, allowed: 1 to 1"},
-		"a later update":  {checkpoint.Restore{Update: 5, Reason: "x"}, "Restore.Update is 5, allowed: the checkpoints of segment 1, which ended at update 4: updates 0, 2, 4"},
-		"not saved":       {checkpoint.Restore{Update: 3, Reason: "x"}, "update 3 has no checkpoint; segment 1 has checkpoints of updates 0, 2, 4"},
+		"a later update":  {checkpoint.Restore{Update: 5, Reason: "x"}, "Restore.Update is 5: segment 1, which ended at update 4, has checkpoints of updates 0, 2, 4"},
+		"not saved":       {checkpoint.Restore{Update: 3, Reason: "x"}, "update 3 has no checkpoint: segment 1, which ended at update 4, has checkpoints of updates 0, 2, 4"},
 		"damaged":         {checkpoint.Restore{Update: 2, Reason: "x"}, "checkpoints/000002 cannot be restored: the run directory is damaged: state.json: 2 bytes"},
 		"negative update": {checkpoint.Restore{Update: -1, Reason: "x"}, "Restore.Update is -1"},
 	} {
@@ -203,7 +203,7 @@ func TestFalseRollback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := checkpoint.NewHistory(append(events, e)); (err == nil) != (name == "true") {
+		if err := new(checkpoint.History).Follow(append(events, e)); (err == nil) != (name == "true") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

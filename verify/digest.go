@@ -44,6 +44,7 @@ func (v *verifier) logicalDigest() (string, error) {
 		return nil
 	}
 	for _, u := range v.history.Updates {
+		u, _ = v.updateAt(u)
 		body := struct {
 			Update       int             `json:"update"`
 			Weights      int             `json:"weights_update"`
@@ -57,6 +58,7 @@ func (v *verifier) logicalDigest() (string, error) {
 		}
 	}
 	for _, e := range v.history.Evaluations {
+		e.Completions.Path, _ = v.at(e.Segment, e.Completions.Path)
 		if !v.run.Plan.Evaluation.Scheduled(e.Update, v.history.Update()) {
 			continue // made when the run was to end there
 		}

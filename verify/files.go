@@ -113,6 +113,13 @@ func (v *verifier) files() {
 	}
 	v.saved = map[string]checkpoint.Saved{}
 	folders := map[string]bool{}
+	if p := v.run.Parent; p != nil { // the fork brought this along
+		for _, c := range v.history.Checkpoints {
+			if c.Path == p.Checkpoint && c.Manifest == p.Manifest {
+				v.saved[c.Path], folders[c.Path] = c, true
+			}
+		}
+	}
 	figures := map[string]*checkpoint.Event{}
 	for i := range v.events {
 		e := &v.events[i]
@@ -277,8 +284,12 @@ func (v *verifier) uncovered() {
 		v.fails(".", err)
 		return
 	}
+	v.parentFiles()
 	var others []string
 	for _, e := range entries {
+		if e.Name() == "parent" && v.run.Parent != nil {
+			continue
+		}
 		if !slices.Contains(covered, e.Name()) && !slices.Contains([]string{"run.json", "ledger.jsonl", ".lock", rescore.Folder}, e.Name()) {
 			others = append(others, e.Name())
 		}

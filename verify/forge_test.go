@@ -86,7 +86,11 @@ func (f forger) ledger(edit func(kind string, body map[string]any)) {
 // receipt makes the receipt of the last event again and names it in the event's body; false: it has none.
 func (f forger) receipt(run *checkpoint.RunFile, events []checkpoint.Event, body map[string]any) bool {
 	f.t.Helper()
-	due, _ := checkpoint.Receipts(run, events) // an event that cannot stand where it stands is for verification
+	begin, err := checkpoint.NewHistory(f.dir, run)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	due, _ := checkpoint.Receipts(run, begin, events) // an event that cannot stand where it stands is for verification
 	if len(due) == 0 || due[len(due)-1].Seq != len(events) || due[len(due)-1].File.Path == "" {
 		return false
 	}

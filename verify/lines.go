@@ -90,7 +90,7 @@ func (v *verifier) updates(ctx context.Context) {
 			held[id] = true
 		}
 	}
-	updates, completions, segment := 0, 0, 0
+	updates, completions, segment := 0, 0, v.history.Inherited
 	for i := range v.events {
 		e := &v.events[i]
 		if e.Kind == checkpoint.KindSegment {
@@ -101,30 +101,54 @@ func (v *verifier) updates(ctx context.Context) {
 			continue // its form is checked with the history
 		}
 		updates++
-		lines, ok := v.lines(ctx, u.Rollouts)
-		if !ok {
-			continue
-		}
-		var dropped []checkpoint.Line
-		if u.Dropped != nil {
-			if dropped, ok = v.lines(ctx, *u.Dropped); !ok {
-				continue
-			}
-		}
-		completions += len(lines) + len(dropped)
-		if err := v.run.Plan.CheckUpdate(u, v.run.Seed, lines, dropped); err != nil {
-			v.fails(u.Rollouts.Path, err)
-		}
+		n, lines := v.update(ctx, place{"ledger.jsonl", e.Seq}, u, held)
+		completions += n
 		v.restored(segment, u, lines)
-		for _, id := range slices.Concat(u.Tasks, u.DroppedTasks) {
-			if held[id] {
-				v.find(Finding{File: u.Rollouts.Path, Task: id, What: "the update trains on a task that the run is evaluated on"})
-			}
-		}
-		v.metrics(e.Seq, u, checkpoint.Figures(lines, v.run.Plan.GroupSize))
 	}
 	v.checked("rollouts: %d updates, %d rolled back; %d completions%s; tasks, samples, seeds and the metrics that follow from them",
-		updates, v.history.RolledBack.Updates, completions, v.graded())
+		updates, updates-v.own(), completions, v.graded())
+	v.inheritedUpdates(ctx, held)
+}
+
+// own counts the retained updates that this directory has.
+func (v *verifier) own() (n int) {
+	for _, u := range v.history.Updates {
+		if u.Segment > v.history.Inherited {
+			n++
+		}
+	}
+	return n
+}
+
+// place is where an event stands: a file and a line of it, 0 if it is not known.
+type place struct {
+	file string
+	line int
+}
+
+// update checks an update, which stands somewhere, and returns the number of its completions, and those that it trained on
+// if they could be read. Tasks in held are not to be trained on.
+func (v *verifier) update(ctx context.Context, at place, u checkpoint.Update, held map[string]bool) (int, []checkpoint.Line) {
+	lines, ok := v.lines(ctx, u.Rollouts)
+	if !ok {
+		return 0, nil
+	}
+	var dropped []checkpoint.Line
+	if u.Dropped != nil {
+		if dropped, ok = v.lines(ctx, *u.Dropped); !ok {
+			return 0, nil
+		}
+	}
+	if err := v.run.Plan.CheckUpdate(u, v.run.Seed, lines, dropped); err != nil {
+		v.fails(u.Rollouts.Path, err)
+	}
+	for _, id := range slices.Concat(u.Tasks, u.DroppedTasks) {
+		if held[id] {
+			v.find(Finding{File: u.Rollouts.Path, Task: id, What: "the update trains on a task that the run is evaluated on"})
+		}
+	}
+	v.metrics(at, u, checkpoint.Figures(lines, v.run.Plan.GroupSize))
+	return len(lines) + len(dropped), lines
 }
 
 func (v *verifier) graded() string {
@@ -134,15 +158,15 @@ func (v *verifier) graded() string {
 	return " graded again"
 }
 
-func (v *verifier) metrics(seq int, u checkpoint.Update, want map[string]float64) {
+func (v *verifier) metrics(at place, u checkpoint.Update, want map[string]float64) {
 	var got map[string]float64
 	if err := json.Unmarshal(u.Metrics, &got); err != nil {
-		v.find(Finding{File: "ledger.jsonl", Line: seq, What: "metrics: " + err.Error()})
+		v.find(Finding{File: at.file, Line: at.line, What: "metrics: " + err.Error()})
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if g, ok := got[key]; !ok || !near(g, want[key]) {
-			v.find(Finding{File: "ledger.jsonl", Line: seq, What: fmt.Sprintf("metric %s of update %d", key, u.Update), Expected: fmt.Sprint(want[key]), Found: fmt.Sprint(got[key])})
+			v.find(Finding{File: at.file, Line: at.line, What: fmt.Sprintf("metric %s of update %d", key, u.Update), Expected: fmt.Sprint(want[key]), Found: fmt.Sprint(got[key])})
 		}
 	}
 }
@@ -152,6 +176,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) 
 
 // evaluations computes the figures of every evaluation that was ever recorded again.
 func (v *verifier) evaluations(ctx context.Context) {
+	v.inheritedEvaluations(ctx)
 	evaluations, completions := 0, 0
 	for i := range v.events {
 		e := &v.events[i]
@@ -165,7 +190,7 @@ func (v *verifier) evaluations(ctx context.Context) {
 			continue
 		}
 		completions += len(lines)
-		v.evaluation(e.Seq, had, lines)
+		v.evaluation(place{"ledger.jsonl", e.Seq}, had, lines)
 		v.sampled = append(v.sampled, fingerprints(had, lines))
 		if refs, err := checkpoint.Refer(lines); err != nil {
 			v.fails(had.Completions.Path, err)
@@ -179,12 +204,12 @@ func (v *verifier) evaluations(ctx context.Context) {
 	v.checked("evals: %d evaluations, %d completions%s, every figure computed again", evaluations, completions, v.graded())
 }
 
-func (v *verifier) evaluation(seq int, had checkpoint.Evaluation, lines []checkpoint.Line) {
+func (v *verifier) evaluation(at place, had checkpoint.Evaluation, lines []checkpoint.Line) {
 	if err := v.run.Plan.CheckEvaluation(had, lines); err != nil {
 		v.fails(had.Completions.Path, err)
 	}
 	find := func(figure string, expected, found any) {
-		v.find(Finding{File: "ledger.jsonl", Line: seq, What: fmt.Sprintf("%s of the evaluation of update %d", figure, had.Update), Expected: short(expected), Found: short(found)})
+		v.find(Finding{File: at.file, Line: at.line, What: fmt.Sprintf("%s of the evaluation of update %d", figure, had.Update), Expected: short(expected), Found: short(found)})
 	}
 	if want := v.run.BankDigest(); had.Bank != want {
 		find("bank", want, had.Bank)

@@ -28,6 +28,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/grouper-rl/grouper/checkpoint"
@@ -47,6 +48,8 @@ type Options struct {
 	Key ed25519.PublicKey
 	// Full checks not only the weights in checkpoints tensor by tensor, but all groups, and freezes the bank again from its source.
 	Full bool
+	// Parents are directories in which the parent of a forked run is looked for, before the one that run.json names.
+	Parents []string
 	// Source makes the source that a bank's manifest names, for Full. With nil, or where it does not know the source, the report
 	// says that the bank was not made again.
 	Source func(envs.Origin) (envs.Source, error)
@@ -83,7 +86,7 @@ type Report struct {
 	Checked  []string  // what was checked, with counts
 	Notes    []string  // what a person should know and what does hold
 	Findings []Finding // what does not hold
-	Digest   string    // the logical digest in hex; "" if there are findings
+	Digest   string    // the logical digest in hex; "" if there are findings, or if the parent of a forked run is not there
 }
 
 // OK says that everything holds.
@@ -108,9 +111,12 @@ func (r *Report) Write(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "DOES NOT HOLD: %s\n", f)
 	}
-	if r.OK() {
+	switch {
+	case r.OK() && r.Digest == "":
+		b.WriteString("everything that is here holds\nlogical digest: none, the completions of the parent run are not here\n")
+	case r.OK():
 		fmt.Fprintf(&b, "everything holds\nlogical digest: sha256:%s\n", r.Digest)
-	} else {
+	default:
 		noun := "findings"
 		if len(r.Findings) == 1 {
 			noun = "finding"
@@ -140,6 +146,9 @@ type verifier struct {
 	refs    map[string][]checkpoint.CompletionRef // the completions of evaluations as receipts have them, by path
 	sampled []sampled                             // of the evaluations, in the order of the ledger
 	frozen  *envs.Bank                            // nil: it does not hold
+
+	ancestors []ancestor // of a forked run, the nearest first
+	lost      error      // why one of them is not among these
 }
 
 // Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the
@@ -159,6 +168,7 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	}
 	v := &verifier{dir: dir, opts: opts, report: &Report{}, content: map[string]string{}, refs: map[string][]checkpoint.CompletionRef{}}
 	if v.chain() {
+		v.findParents(ctx)
 		v.bank()
 		v.regenerate(ctx)
 		v.prepareGrader()
@@ -174,7 +184,7 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if v.report.OK() {
+	if v.report.OK() && v.lost == nil {
 		digest, err := v.logicalDigest()
 		if err != nil {
 			return nil, fmt.Errorf("verify: %w", err)
@@ -184,10 +194,14 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	return v.report, nil
 }
 
-// begun is false for a directory that a program has opened, and its lock says so, in which the ledger has no whole line and
-// no record is. Records without a ledger are for the report.
+// begun is false for a directory that a program has opened, and its lock says so, or that was forked, in which the ledger
+// has no whole line and no record is. Records without a ledger are for the report.
 func begun(dir string) bool {
-	if _, err := os.Stat(filepath.Join(dir, ".lock")); errors.Is(err, fs.ErrNotExist) {
+	forked := ""
+	if run, err := checkpoint.ReadRunFile(dir); err == nil && run.Parent != nil {
+		forked = run.Parent.Checkpoint
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".lock")); errors.Is(err, fs.ErrNotExist) && forked == "" {
 		return true
 	}
 	ledger, err := os.ReadFile(filepath.Join(dir, "ledger.jsonl"))
@@ -196,6 +210,7 @@ func begun(dir string) bool {
 	}
 	for _, folder := range covered[1:] {
 		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return folder+"/"+e.Name() == forked })
 		if len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
@@ -234,7 +249,11 @@ func (v *verifier) chain() bool {
 	defer f.Close()
 	events, torn, err := checkpoint.ReadLedger(f, "")
 	if err == nil && len(events) > 0 {
-		v.history, err = checkpoint.NewHistory(events)
+		if v.history, err = checkpoint.NewHistory(v.dir, v.run); err != nil {
+			v.fails("parent", err)
+			return false
+		}
+		err = v.history.Follow(events)
 	}
 	var at *checkpoint.LedgerError
 	switch {
@@ -255,9 +274,13 @@ func (v *verifier) chain() bool {
 	if start := v.run.Start(data); events[0].Prev != start {
 		v.find(Finding{File: "run.json", What: "the ledger does not begin with this file", Expected: events[0].Prev, Found: start})
 	}
-	if v.due, err = checkpoint.Receipts(v.run, events); err != nil {
-		v.fails("ledger.jsonl", err) // what NewHistory takes, Receipts takes
+	begin, err := checkpoint.NewHistory(v.dir, v.run)
+	if err == nil {
+		v.due, err = checkpoint.Receipts(v.run, begin, events)
 	}
-	v.checked("run.json and ledger.jsonl: hash chain of %d events, %d segments", len(events), len(v.history.Segments))
+	if err != nil {
+		v.fails("ledger.jsonl", err) // what the history takes, Receipts takes
+	}
+	v.checked("run.json and ledger.jsonl: hash chain of %d events, %d segments", len(events), len(v.history.Segments)-v.history.Inherited)
 	return true
 }

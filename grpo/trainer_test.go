@@ -2,6 +2,7 @@ package grpo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -78,12 +79,13 @@ type setup struct {
 	dtype dtypes.DType
 	roles [3]int // devices of training, rollout and evaluation
 
-	prompt        func(envs.Task) string              // nil: the question
-	grader        envs.Grader                         // nil: echo
-	engine, judge func(rollout.Engine) rollout.Engine // around those of training and evaluation; nil: as they are
-	behind        bool                                // evaluations in the background
-	blind         bool                                // no evaluation
-	perCall       int
+	prompt         func(envs.Task) string              // nil: the question
+	grader         envs.Grader                         // nil: echo
+	engine, judge  func(rollout.Engine) rollout.Engine // around those of training and evaluation; nil: as they are
+	behind         bool                                // evaluations in the background
+	blind          bool                                // no evaluation
+	perCall, calls int                                 // calls 0: 2
+	restore        *checkpoint.Restore
 }
 
 func small() setup {
@@ -135,7 +137,7 @@ func (s setup) open(t testing.TB, b *backend.Backend, dir string) (*Trainer, err
 		evaluate.Engine = s.judge(evaluate.Engine)
 	}
 	parts := Parts{Backend: b, Device: s.roles[0], Policy: d, Weights: w, Optimizer: s.opt, Schedule: optim.Constant(s.lr), Bank: bank,
-		Sampler: train, PerCall: s.perCall, Calls: 2, EvaluateBehind: s.behind,
+		Sampler: train, PerCall: s.perCall, Calls: cmp.Or(s.calls, 2), Restore: s.restore, EvaluateBehind: s.behind,
 		Evaluator: &eval.Evaluator{Sampler: evaluate, Tasks: bank.Validation, Seeds: []int64{17, 43}}}
 	if s.blind {
 		parts.Evaluator = nil

@@ -131,7 +131,7 @@ func TestReceipts(t *testing.T) {
 	is(t, want, dir, "finished-000004.json")
 
 	// Every receipt is named by its event with the digest of its file, and signed by the key that the segment names.
-	due, err := checkpoint.Receipts(&rec.Run, rec.Events)
+	due, err := checkpoint.Receipts(&rec.Run, new(checkpoint.History), rec.Events)
 	if err != nil || len(due) != 7 {
 		t.Fatalf("%d receipts, %v", len(due), err)
 	}

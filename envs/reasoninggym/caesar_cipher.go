@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/grouper-rl/grouper/internal/python"
 )
@@ -92,13 +93,17 @@ func caesarSentences(c CaesarCipherConfig) ([]string, error) {
 // rotate moves letters along A to Z, from Z on to A. As upstream does, it also moves letters outside A to Z, by their code
 // points: the text has one such word, AËRIAL, which no rotation brings back.
 func rotate(text string, places int) string {
-	var b strings.Builder
-	b.Grow(len(text))
+	b := make([]byte, 0, len(text))
 	for _, c := range text {
-		if unicode.IsLetter(c) {
+		switch {
+		case c >= 'A' && c <= 'Z': // by far the most
+			if c += rune(places); c > 'Z' {
+				c -= 26
+			}
+		case unicode.IsLetter(c):
 			c = 'A' + (c-'A'+rune(places))%26
 		}
-		b.WriteRune(c)
+		b = utf8.AppendRune(b, c)
 	}
-	return b.String()
+	return string(b)
 }

@@ -108,7 +108,10 @@ func prepareComplexArithmetic(c ComplexArithmeticConfig) (generator, error) {
 		m.data = python.IntOf(imag(result)).Append(append(m.data, ','))
 		m.data = append(m.data, ']')
 		m.object("difficulty", difficulty)
-		return item{ask + " the complex numbers: (" + formatComplex(a) + ") " + sign + " (" + formatComplex(b) + ")", formatComplex(result)}, nil
+		question := append(append(make([]byte, 0, 128), ask...), " the complex numbers: ("...)
+		question = append(append(append(appendComplex(question, a), ") "...), sign...), " ("...)
+		question = append(appendComplex(question, b), ')')
+		return item{string(question), string(appendComplex(nil, result))}, nil
 	}, nil
 }
 
@@ -125,17 +128,17 @@ func (o *object) complex(name string, z complex128) {
 	o.data = append(python.AppendFloat(append(o.data, ','), imag(z)), ']')
 }
 
-// formatComplex has two decimal places where a part is 0, and one where none is.
-func formatComplex(z complex128) string {
+// appendComplex has two decimal places where a part is 0, and one where none is.
+func appendComplex(b []byte, z complex128) []byte {
 	switch re, im := real(z), imag(z); {
 	case im == 0:
-		return python.FormatFloat(re, ".2f")
+		return strconv.AppendFloat(b, re, 'f', 2, 64)
 	case re == 0:
-		return python.FormatFloat(im, ".2f") + "i"
+		return append(strconv.AppendFloat(b, im, 'f', 2, 64), 'i')
 	case im < 0:
-		return python.FloatRepr(re) + " - " + python.FloatRepr(-im) + "i"
+		return append(python.AppendFloat(append(python.AppendFloat(b, re), " - "...), -im), 'i')
 	default:
-		return python.FloatRepr(re) + " + " + python.FloatRepr(im) + "i"
+		return append(python.AppendFloat(append(python.AppendFloat(b, re), " + "...), im), 'i')
 	}
 }
 

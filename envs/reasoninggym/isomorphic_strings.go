@@ -1,6 +1,7 @@
 package reasoninggym
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/grouper-rl/grouper/internal/python"
@@ -62,10 +63,10 @@ func prepareIsomorphicStrings(c IsomorphicStringsConfig) (generator, error) {
 	}, nil
 }
 
-// letters is the set of a to z, whose order upstream draws by.
+// letters are a to z in the order of Python's set of them, by which upstream draws.
 type letters struct {
-	set  *python.Set[python.Char]
-	list []python.Char
+	set    []python.Char // list(set)
+	copied []python.Char // list(set(set)), which is another order
 }
 
 func newLetters() letters {
@@ -73,33 +74,52 @@ func newLetters() letters {
 	for c := python.Char('a'); c <= 'z'; c++ {
 		set.Add(c)
 	}
-	return letters{set, set.List()}
+	return letters{set.List(), set.Clone().List()}
+}
+
+// unused is list(set - used) for the letters whose bits are used. Python takes a few letters away from a copy of the set; for more,
+// it makes a new set of those that are left.
+func (l letters) unused(buffer []python.Char, used uint32) []python.Char {
+	copied := bits.OnesCount32(used) < len(l.set)>>2
+	order := l.set
+	if copied {
+		order = l.copied
+	}
+	left := buffer[:0]
+	for _, c := range order {
+		if used>>(c-'a')&1 == 0 {
+			left = append(left, c)
+		}
+	}
+	if copied {
+		return left
+	}
+	return python.NewSet(left...).List()
 }
 
 // pair is upstream's _generate_inputs: an isomorphic pair of strings one character short of the length; if it is to be
 // unsolvable, a letter of the first is put in once more, against another letter than it stands against elsewhere.
 func (l letters) pair(r *python.Random, length int, solvable bool) (string, string) {
 	s, t := make([]byte, 0, length), make([]byte, 0, length)
+	var buffer [26]python.Char
 	var mapping ['z' + 1]byte
 	var mapped []byte // the letters that have a mapping, in the order of their first use
-	used := python.NewSet[python.Char]()
+	used := uint32(0)
 	for range length - 1 {
-		from := byte(python.Choice(r, l.list))
+		from := byte(python.Choice(r, l.set))
 		if mapping[from] == 0 {
-			unused := l.set.Difference(used)
-			to := unused.At(r.Below(unused.Len()))
-			mapping[from] = byte(to)
+			to := byte(python.Choice(r, l.unused(buffer[:], used)))
+			mapping[from] = to
 			mapped = append(mapped, from)
-			used.Add(to)
+			used |= 1 << (to - 'a')
 		}
 		s, t = append(s, from), append(t, mapping[from])
 	}
 	if !solvable {
 		from := python.Choice(r, mapped)
-		others := l.set.Difference(python.NewSet(python.Char(mapping[from])))
-		conflict := others.At(r.Below(others.Len()))
+		conflict := byte(python.Choice(r, l.unused(buffer[:], 1<<(mapping[from]-'a'))))
 		at := r.RandInt(0, len(s))
-		s, t = slices.Insert(s, at, from), slices.Insert(t, at, byte(conflict))
+		s, t = slices.Insert(s, at, from), slices.Insert(t, at, conflict)
 	}
 	return string(s), string(t)
 }

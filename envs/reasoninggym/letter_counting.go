@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/grouper-rl/grouper/internal/python"
 )
@@ -38,24 +39,23 @@ func prepareLetterCounting(c LetterCountingConfig) (generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	var words []string
+	var all []string
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return !python.IsWord(c) }) {
 		if python.IsAlnum(word) {
-			words = append(words, word)
+			all = append(all, word)
 		}
 	}
+	words := newWordList(all)
 	var difficulty object
 	difficulty.ints("words", c.MinWords, c.MaxWords)
 	return func(r *python.Random, m *object) (item, error) {
-		length := min(r.RandInt(c.MinWords, c.MaxWords), len(words))
-		start := r.RandInt(0, len(words)-length)
-		span := words[start : start+length]
-		text := strings.Join(span, " ")
+		length := min(r.RandInt(c.MinWords, c.MaxWords), words.len())
+		text := words.words(r.RandInt(0, words.len()-length), length)
 		lower := python.Lower(text)
 		letter := string(python.Choice(r, lettersOf(lower)))
 		m.int("span_length", length)
 		m.string("target_letter", letter)
-		m.strings("span", span)
+		m.strings("span", strings.Split(text, " "))
 		m.object("difficulty", difficulty)
 		return item{
 			question: `How many times does the letter "` + letter + `" appear in the text: "` + text + `"?`,
@@ -66,7 +66,22 @@ func prepareLetterCounting(c LetterCountingConfig) (generator, error) {
 
 // lettersOf lists the different characters of a text but its spaces, in order.
 func lettersOf(text string) []rune {
-	letters := []rune(strings.ReplaceAll(text, " ", ""))
-	slices.Sort(letters)
-	return slices.Compact(letters)
+	var ascii [utf8.RuneSelf]bool
+	var others []rune
+	for _, c := range text {
+		if c < utf8.RuneSelf {
+			ascii[c] = true
+		} else {
+			others = append(others, c)
+		}
+	}
+	ascii[' '] = false
+	letters := make([]rune, 0, 32)
+	for c, found := range ascii {
+		if found {
+			letters = append(letters, rune(c))
+		}
+	}
+	slices.Sort(others)
+	return append(letters, slices.Compact(others)...)
 }

@@ -1,7 +1,9 @@
 package reasoninggym
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/grouper-rl/grouper/internal/python"
@@ -89,7 +91,7 @@ func appendJSONString(b []byte, s string) []byte {
 	written := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if isPlainJSON[c] {
 			i++
 			continue
 		}
@@ -103,7 +105,7 @@ func appendJSONString(b []byte, s string) []byte {
 		case r == '\u2029':
 			escape = `\u2029`
 		case c < utf8.RuneSelf:
-			escape = jsonEscapes[c]
+			escape = jsonEscape(c)
 		}
 		if escape != "" {
 			b = append(append(b, s[written:i]...), escape...)
@@ -114,13 +116,18 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(append(b, s[written:]...), '"')
 }
 
-// jsonEscapes are the escapes of ASCII characters that need one.
-var jsonEscapes = func() (escapes [utf8.RuneSelf]string) {
-	for c := range byte(' ') {
-		escapes[c] = `\u00` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15])
+// isPlainJSON says of a byte whether it is a character that JSON has as it is.
+var isPlainJSON = func() (plain [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		plain[c] = c != '"' && c != '\\'
 	}
-	for c, escape := range map[byte]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`, '"': `\"`, '\\': `\\`} {
-		escapes[c] = escape
-	}
-	return escapes
+	return plain
 }()
+
+// jsonEscape is what stands for an ASCII character that is not plain.
+func jsonEscape(c byte) string {
+	if i := strings.IndexByte("\b\t\n\f\r\"\\", c); i >= 0 {
+		return `\` + `btnfr"\`[i:i+1]
+	}
+	return fmt.Sprintf(`\u%04x`, c)
+}

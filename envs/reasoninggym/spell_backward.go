@@ -1,7 +1,6 @@
 package reasoninggym
 
 import (
-	"slices"
 	"unicode/utf8"
 
 	"github.com/grouper-rl/grouper/envs"
@@ -46,24 +45,33 @@ func prepareSpellBackward(c SpellBackwardConfig) (generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	var words []string
+	var all []string
 	for _, line := range python.SplitLines(text) {
 		word := python.Strip(line)
 		if n := utf8.RuneCountInString(word); n >= c.MinWordLen && n <= c.MaxWordLen && python.IsAlnum(word) {
-			words = append(words, word)
+			all = append(all, word)
 		}
 	}
+	words := newWordList(all)
 	var difficulty object
 	difficulty.ints("word_len", c.MinWordLen, c.MaxWordLen)
 	return func(r *python.Random, m *object) (item, error) {
-		word := python.Choice(r, words)
-		letters := []rune(word)
+		word := words.words(r.Below(words.len()), 1)
 		m.string("word", word)
-		m.int("word_len", len(letters))
+		m.int("word_len", utf8.RuneCountInString(word))
 		m.object("difficulty", difficulty)
-		slices.Reverse(letters)
-		return item{"Spell this word backward (example: sun -> nus): " + word, string(letters)}, nil
+		return item{"Spell this word backward (example: sun -> nus): " + word, reversed(word)}, nil
 	}, nil
+}
+
+func reversed(word string) string {
+	backward := make([]byte, 0, 32)
+	for end := len(word); end > 0; {
+		letter, size := utf8.DecodeLastRuneInString(word[:end])
+		backward = utf8.AppendRune(backward, letter)
+		end -= size
+	}
+	return string(backward)
 }
 
 // scoreSpellBackward gives 1 for the word in any case, else a share for each letter in its place, added up as upstream does: if

@@ -3,6 +3,7 @@ package python
 import (
 	"math"
 	"math/big"
+	"slices"
 	"sort"
 )
 
@@ -148,9 +149,14 @@ func SampleRange(r *Random, n, k int) []int {
 		raise("ValueError", "Sample larger than population or is negative")
 	}
 	chosen := make([]int, k)
-	if n <= poolLimit(k) {
-		pool := make([]int, n)
-		for i := range pool {
+	switch {
+	case n <= poolLimit(k):
+		var small [64]int
+		pool := small[:]
+		if n > len(small) {
+			pool = make([]int, n)
+		}
+		for i := range n {
 			pool[i] = i
 		}
 		for i := range chosen {
@@ -158,16 +164,24 @@ func SampleRange(r *Random, n, k int) []int {
 			chosen[i] = pool[j]
 			pool[j] = pool[n-i-1]
 		}
-		return chosen
-	}
-	seen := make(map[int]bool, k)
-	for i := range chosen {
-		j := r.Below(n)
-		for seen[j] {
-			j = r.Below(n)
+	case k <= 16: // as in the last case, without a map
+		for i := range chosen {
+			j := r.Below(n)
+			for slices.Contains(chosen[:i], j) {
+				j = r.Below(n)
+			}
+			chosen[i] = j
 		}
-		seen[j] = true
-		chosen[i] = j
+	default:
+		seen := make(map[int]bool, k)
+		for i := range chosen {
+			j := r.Below(n)
+			for seen[j] {
+				j = r.Below(n)
+			}
+			seen[j] = true
+			chosen[i] = j
+		}
 	}
 	return chosen
 }

@@ -89,9 +89,23 @@ type Char rune
 
 // Hash is hash(c).
 func (c Char) Hash() int64 {
+	if c >= 0 && int(c) < len(asciiHashes) {
+		return asciiHashes[c]
+	}
+	return c.sipHash()
+}
+
+func (c Char) sipHash() int64 {
 	h := newSip()
 	return h.sum(uint64(c), bitsOf(rune(c))/8)
 }
+
+var asciiHashes = func() (hashes [utf8.RuneSelf]int64) {
+	for c := range hashes {
+		hashes[c] = Char(c).sipHash()
+	}
+	return hashes
+}()
 
 // bitsOf is the width of a character in a string whose largest character is c.
 func bitsOf(c rune) int {

@@ -126,12 +126,11 @@ func readFraction(task envs.Task) (p fractionParts, err error) {
 		if *part, err = python.ParseInt(string(value), 10); err != nil {
 			return p, fmt.Errorf("reasoninggym: the metadata of task %s: %s: %w", task.ID, name, err)
 		}
-		found++
+		if found++; found == 4 {
+			return p, nil
+		}
 	}
-	if found < 4 {
-		return p, fmt.Errorf("reasoninggym: the metadata of task %s do not have the parts of a fraction", task.ID)
-	}
-	return p, nil
+	return p, fmt.Errorf("reasoninggym: the metadata of task %s do not have the parts of a fraction", task.ID)
 }
 
 func scoreFraction(task envs.Task, answer string) (float64, error) {

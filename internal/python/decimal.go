@@ -124,8 +124,11 @@ func specialDecimal(s string) (d Decimal, ok bool) {
 
 // digitsInt reads digits, of which there may be none or any number.
 func digitsInt(digits string) Int {
+	if digits == "" {
+		return Int{}
+	}
 	if len(digits) <= 18 {
-		n, _ := strconv.ParseInt("0"+digits, 10, 64)
+		n, _ := strconv.ParseInt(digits, 10, 64)
 		return Int{small: n}
 	}
 	n, _ := new(big.Int).SetString(digits, 10)

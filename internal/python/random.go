@@ -14,12 +14,17 @@ const (
 	matrixA   = 0x9908b0df
 	upperBit  = 0x80000000
 	lowerBits = 0x7fffffff
+
+	// of the two passes of init_by_array
+	seedFactor  = 1664525
+	againFactor = 1566083941
 )
 
 // Random is random.Random of CPython 3.11: MT19937 and the draws made from it (Lib/random.py, Modules/_randommodule.c).
 type Random struct {
-	state [stateSize]uint32
-	next  int // the word that the next draw replaces and returns
+	state []uint32 // word i of the 624 is state[i*step]
+	step  int
+	next  int // where the word is that the next draw replaces and returns
 }
 
 // Seed is what a Random can be seeded with: int of any size, float, str, bytes.
@@ -30,7 +35,7 @@ type Seed interface {
 // NewRandom returns random.Random(seed). As in Python, an integer and its negative give the same generator, and all bits
 // of a seed count.
 func NewRandom[S Seed](seed S) *Random {
-	r := new(Random)
+	r := &Random{state: make([]uint32, stateSize), step: 1}
 	switch s := any(seed).(type) {
 	case int:
 		r.seedInt(int64(s))
@@ -95,12 +100,12 @@ var blank = func() (s [stateSize]uint32) {
 
 // seedKey is init_by_array.
 func (r *Random) seedKey(key []uint32) {
-	r.state = blank
-	mt := &r.state
+	mt := (*[stateSize]uint32)(r.state)
+	*mt = blank
 	// Each word depends on the one before: this chain is what a new generator costs, so only what must is in it.
 	i, j, last := 1, 0, mt[0]
 	for range max(stateSize, len(key)) {
-		last = (mt[i] ^ (last^last>>30)*1664525) + (key[j] + uint32(j))
+		last = (mt[i] ^ (last^last>>30)*seedFactor) + (key[j] + uint32(j))
 		mt[i] = last
 		if i++; i == stateSize {
 			mt[0] = last
@@ -111,7 +116,7 @@ func (r *Random) seedKey(key []uint32) {
 		}
 	}
 	for range stateSize - 1 {
-		last = (mt[i] ^ (last^last>>30)*1566083941) - uint32(i)
+		last = (mt[i] ^ (last^last>>30)*againFactor) - uint32(i)
 		mt[i] = last
 		if i++; i == stateSize {
 			mt[0] = last
@@ -119,19 +124,18 @@ func (r *Random) seedKey(key []uint32) {
 		}
 	}
 	mt[0] = upperBit
-	r.next = 0
 }
 
 // Uint32 returns the next 32 bits of the generator: getrandbits(32). Each word of the state is renewed when it is needed,
 // which gives the same numbers as renewing all 624 at once and costs a fresh generator only what it draws.
 func (r *Random) Uint32() uint32 {
-	mt, i := &r.state, r.next
-	above, far := i+1, i+shiftSize
-	if above == stateSize {
+	mt, i := r.state, r.next
+	above, far, end := i+r.step, i+shiftSize*r.step, stateSize*r.step
+	if above == end {
 		above = 0
 	}
-	if far >= stateSize {
-		far -= stateSize
+	if far >= end {
+		far -= end
 	}
 	y := mt[i]&upperBit | mt[above]&lowerBits
 	y = mt[far] ^ y>>1 ^ -(y&1)&matrixA

@@ -66,7 +66,7 @@ func all(s string, is func(rune) bool) bool {
 
 // Lower is str.lower(). Unlike strings.ToLower it keeps the dot of U+0130 and ends words with a final sigma.
 func Lower(s string) string {
-	if !strings.ContainsAny(s, "\u0130\u03a3") {
+	if isASCII(s) || !strings.ContainsAny(s, "\u0130\u03a3") {
 		return strings.ToLower(s)
 	}
 	var b strings.Builder

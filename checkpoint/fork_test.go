@@ -176,7 +176,9 @@ func TestParentMissingOrChanged(t *testing.T) {
 			goOn(t, p, parent)
 		}, "its run.json or its bank is not that of the run that was forked"},
 		"a lost file": {func(t *testing.T, parent, _ string) { remove(t, filepath.Join(parent, "rollouts/000001.jsonl.zst")) }, "../run/rollouts/000001.jsonl.zst: it is missing"},
-		"a changed file": {func(t *testing.T, parent, _ string) { write(t, filepath.Join(parent, "evals/000002.jsonl.zst"), []byte("x")) },
+		"a changed file": {func(t *testing.T, parent, _ string) {
+			write(t, filepath.Join(parent, "evals/000002.jsonl.zst"), []byte("x"))
+		},
 			"../run/evals/000002.jsonl.zst: SHA-256"},
 		"the copy of its ledger": {func(t *testing.T, _, child string) {
 			replace(t, filepath.Join(child, "parent/ledger.jsonl"), `"update":1`, `"update":7`)

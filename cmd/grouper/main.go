@@ -2,6 +2,7 @@
 //
 //	grouper verify DIR     check every hash, reward and figure of a run
 //	grouper report DIR     plots and tables of a run
+//	grouper lineage DIR    the tree of a run's segments: what counts, and what was rolled back
 //	grouper rescore DIR    grade the recorded completions again, beside the record
 //	grouper keygen FILE    a pair of keys to sign a run's receipts with
 package main
@@ -20,6 +21,7 @@ import (
 type cli struct {
 	Verify  verifyCommand  `cmd:"" help:"Check every hash, reward and figure of a run directory, without a backend."`
 	Report  reportCommand  `cmd:"" help:"Write plots and tables of a run directory into its folder report; the run may be going on."`
+	Lineage lineageCommand `cmd:"" help:"Print the tree of segments that a run consists of: updates, consumed and excluded responses, evaluations."`
 	Rescore rescoreCommand `cmd:"" help:"Grade all recorded completions again and write the labels into the folder labels; no reward is changed."`
 	Keygen  keygenCommand  `cmd:"" help:"Make a pair of keys to sign receipts with."`
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func scorer() {
 }
 
 // TestScripts runs the command as a user does, on run directories that the Setup has written: caesar, of a reasoning-gym
-// dataset, and echo, of an environment that the command does not know.
+// dataset, echo, of an environment that the command does not know, and tree, with a branch, and child, which was forked from it.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 				"caesar": {Updates: 3, Every: 2, Seed: 1, Bank: bank, Env: tasks},
 				"echo":   {Updates: 1, Every: 1, Seed: 1},
 			}
-			for name, p := range runs {
+			run := func(name string, p testrun.Program) error {
 				r, err := checkpoint.Open(filepath.Join(env.WorkDir, name))
 				if err != nil {
 					return err
@@ -67,11 +68,25 @@ func TestScripts(t *testing.T) {
 				if err := p.Run(ctx, r); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				if err := r.Close(); err != nil {
+				return r.Close()
+			}
+			for name, p := range runs {
+				if err := run(name, p); err != nil {
 					return err
 				}
 			}
-			return nil
+			p := testrun.Program{Updates: 4, Every: 2, Seed: 1, Bank: bank, Env: tasks, Stop: 3}
+			branch := p
+			branch.At, branch.Twist = &checkpoint.Restore{Update: 2, Reason: "hotter sampling"}, 1
+			if err := errors.Join(run("tree", p), run("tree", branch)); err != nil {
+				return err
+			}
+			at := checkpoint.Restore{Segment: 1, Update: 2, Reason: "another machine"}
+			if err := checkpoint.Fork(ctx, filepath.Join(env.WorkDir, "tree"), at, filepath.Join(env.WorkDir, "child")); err != nil {
+				return err
+			}
+			p.Stop = 0
+			return run("child", p)
 		},
 	})
 }

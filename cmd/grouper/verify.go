@@ -14,15 +14,16 @@ import (
 )
 
 type verifyCommand struct {
-	Dir       string `arg:"" help:"The run directory." type:"existingdir"`
-	NoRewards bool   `help:"Do not grade completions again: for runs whose environment this program does not know."`
-	Full      bool   `help:"Check all of checkpoints tensor by tensor, not the weights alone, and make the bank again from its source."`
-	Key       string `help:"The run must be finished, and all its receipts signed by this key: a file with a public key in PEM, or ed25519:…" placeholder:"KEY"`
+	Dir       string   `arg:"" help:"The run directory." type:"existingdir"`
+	NoRewards bool     `help:"Do not grade completions again: for runs whose environment this program does not know."`
+	Full      bool     `help:"Check all of checkpoints tensor by tensor, not the weights alone, and make the bank again from its source."`
+	Parent    []string `help:"Where to look for the run that this one was forked from, if it is not where it was." placeholder:"DIR" type:"existingdir"`
+	Key       string   `help:"The run must be finished, and all its receipts signed by this key: a file with a public key in PEM, or ed25519:…" placeholder:"KEY"`
 }
 
 // Run prints the report. What does not hold makes the program exit with status 1.
 func (c *verifyCommand) Run(ctx context.Context, out io.Writer) error {
-	opts := verify.Options{Grader: grader, Source: source, Full: c.Full}
+	opts := verify.Options{Grader: grader, Source: source, Full: c.Full, Parents: c.Parent}
 	if c.NoRewards {
 		opts.Grader = nil
 	}

@@ -28,7 +28,8 @@ func (r *Run) unrecorded() ([]File, error) {
 		}
 		for _, e := range entries {
 			name := folder + "/" + e.Name()
-			if r.named[name] != "" {
+			receipt, isSignature := strings.CutSuffix(name, signatureExt)
+			if r.named[name] != "" || isSignature && r.named[receipt] != "" {
 				continue
 			}
 			if !recordName.MatchString(name) {

@@ -131,7 +131,11 @@ func TestReceipts(t *testing.T) {
 	is(t, want, dir, "finished-000004.json")
 
 	// Every receipt is named by its event with the digest of its file, and signed by the key that the segment names.
-	due, err := checkpoint.Receipts(&rec.Run, new(checkpoint.History), rec.Events)
+	begin, err := checkpoint.NewHistory(dir, &rec.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	due, err := checkpoint.Receipts(&rec.Run, begin, rec.Events)
 	if err != nil || len(due) != 7 {
 		t.Fatalf("%d receipts, %v", len(due), err)
 	}
@@ -299,4 +303,21 @@ func FuzzParseReceipt(f *testing.F) {
 			t.Errorf("what was read is written as %s, %v", again, err)
 		}
 	})
+}
+
+// Signatures belong to their receipts. A later opening must not take them for what a crash has left.
+func TestSignaturesAreRecorded(t *testing.T) {
+	short := program
+	short.Updates = 3
+	dir := finished(t, short)
+	for _, note := range goOn(t, program, dir) {
+		if strings.Contains(note, "receipts/") {
+			t.Errorf("a note says: %s", note)
+		}
+	}
+	for _, s := range read(t, dir).History.Segments {
+		if len(s.Unrecorded) > 0 {
+			t.Errorf("segment %d lists %v", s.Segment, s.Unrecorded)
+		}
+	}
 }

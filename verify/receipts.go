@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,9 +103,9 @@ func differences(path string, want, got any, tell func(path, want, got string)) 
 		}
 		keys := maps.Clone(w)
 		maps.Copy(keys, g)
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			inW, inG := w[key], g[key]
-			differences(strings.TrimPrefix(path+"."+key, "."), inW, inG, tell)
+		order := func(a, b string) int { return cmp.Or(cmp.Compare(depth(keys[a]), depth(keys[b])), cmp.Compare(a, b)) }
+		for _, key := range slices.SortedFunc(maps.Keys(keys), order) {
+			differences(strings.TrimPrefix(path+"."+key, "."), w[key], g[key], tell)
 		}
 		return
 	case []any:
@@ -120,6 +121,17 @@ func differences(path string, want, got any, tell func(path, want, got string)) 
 	if !reflect.DeepEqual(want, got) {
 		tell(path, short(want), short(got))
 	}
+}
+
+// depth puts what says most about a receipt first.
+func depth(v any) int {
+	switch v.(type) {
+	case map[string]any:
+		return 1
+	case []any:
+		return 2
+	}
+	return 0
 }
 
 // taskAt is the task of the completion that a path leads into.

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -35,9 +36,16 @@ func write(t testing.TB, p testrun.Program, updates ...int) string {
 	return dir
 }
 
+func options() verify.Options { return verify.Options{Grader: testrun.Grader} }
+
 func check(t testing.TB, dir string) *verify.Report {
 	t.Helper()
-	report, err := verify.Run(t.Context(), dir, verify.Options{Grader: testrun.Grader})
+	return checkWith(t, dir, options())
+}
+
+func checkWith(t testing.TB, dir string, opts verify.Options) *verify.Report {
+	t.Helper()
+	report, err := verify.Run(t.Context(), dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +91,9 @@ func recorded(t testing.TB, dir string) []string {
 }
 
 var program = testrun.Program{Every: 2, Seed: 7}
+
+// testKey signs runs.
+var testKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // Someone who reads "everything holds" relies on it: a run that nobody touched holds, with two rolled back updates in it.
 func TestUntouched(t *testing.T) {

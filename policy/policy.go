@@ -62,9 +62,9 @@ type Policy interface {
 // Incremental is a policy that can go on from a cache of earlier tokens.
 type Incremental interface {
 	Policy
-	// Cache gives the shapes of the cache arrays for a number of rows and of token slots. Axis 0 of each is the row.
-	// At most one axis of each depends on capacity. Arrays start as zeros.
-	Cache(rows, capacity int) []shapes.Shape
+	// Cache gives the shapes of the cache arrays for a number of rows and of token slots, in a computation with the given
+	// dtype. Axis 0 of each is the row. At most one axis of each depends on capacity. Arrays start as zeros.
+	Cache(rows, capacity int, compute dtypes.DType) []shapes.Shape
 	// Extend appends T >= 1 tokens to every row, writing cache slots Start … Start+T-1, and returns their hidden states
 	// [B,T,D] and the new cache. Slots below Pad[b] are never attended to. Prefill and decoding are both this method.
 	Extend(w Vars, cache []*graph.Node, in Inputs) (hidden *graph.Node, next []*graph.Node)

@@ -100,7 +100,7 @@ func BenchmarkDecodeStep(b *testing.B) {
 		require.NoError(b, err)
 		defer step.Close()
 		var cache []*tensors.Tensor
-		for _, s := range d.Cache(rows, benchPrompt+benchLength) {
+		for _, s := range d.Cache(rows, benchPrompt+benchLength, dtypes.Float32) {
 			cache = append(cache, tensors.FromShape(s))
 		}
 		tokens := randomTokens(rand.New(rand.NewPCG(1, 1)), rows, 1, c.Vocab)

@@ -9,18 +9,19 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 )
 
-// Cache gives, for each layer, the shapes of its keys and of its values: [rows,KVHeads,capacity,HeadDim] both, in the stored
-// dtype. In place of these a gated DeltaNet layer has the last inputs of its convolution, [rows,Kernel-1,channels] in the stored dtype, and
-// its state, [rows,ValueHeads,KeyDim,ValueDim] in float32, neither of which depends on the capacity. Extend takes caches of any float dtype.
-func (d *Decoder) Cache(rows, capacity int) []shapes.Shape {
+// Cache gives, for each layer, the shapes of its keys and of its values: [rows,KVHeads,capacity,HeadDim] both, in the dtype of the
+// computation. In place of these a gated DeltaNet layer has the last inputs of its convolution, [rows,Kernel-1,channels] in that dtype,
+// and its state, [rows,ValueHeads,KeyDim,ValueDim] in float32, neither of which depends on the capacity. Extend takes caches of
+// any float dtype.
+func (d *Decoder) Cache(rows, capacity int, dtype dtypes.DType) []shapes.Shape {
 	out := make([]shapes.Shape, 0, 2*d.cfg.Layers)
 	for i := range d.cfg.Layers {
 		if n := d.cfg.DeltaNet; d.at(i).Recurrent {
-			out = append(out, shapes.Make(d.cfg.DType, rows, n.Kernel-1, n.channels()),
+			out = append(out, shapes.Make(dtype, rows, n.Kernel-1, n.channels()),
 				shapes.Make(dtypes.Float32, rows, n.ValueHeads, n.KeyDim, n.ValueDim))
 			continue
 		}
-		keys := shapes.Make(d.cfg.DType, rows, d.cfg.KVHeads, capacity, d.cfg.HeadDim)
+		keys := shapes.Make(dtype, rows, d.cfg.KVHeads, capacity, d.cfg.HeadDim)
 		out = append(out, keys, keys)
 	}
 	return out

@@ -219,7 +219,7 @@ func TestExtendEqualsHidden(t *testing.T) {
 			})
 			require.NoError(t, err)
 			var cache []*tensors.Tensor
-			for i, s := range d.Cache(rows, capacity) {
+			for i, s := range d.Cache(rows, capacity, dtypes.Float32) {
 				x := tensors.FromShape(s)
 				if i == 0 { // what a slot held before must not matter
 					require.NoError(t, tensors.MutableFlatData(x, func(v []float32) {
@@ -277,7 +277,7 @@ func TestExtendInLoop(t *testing.T) {
 			zeros := func(zero any, dims ...int) *graph.Node { return graph.BroadcastToDims(graph.Const(g, zero), dims...) }
 			state := append([]*graph.Node{}, in...) // weights, token, pads, then slot, tokens so far, caches
 			state = append(state, graph.Const(g, int32(0)), zeros(int32(0), steps, rows))
-			for _, s := range d.Cache(rows, steps) {
+			for _, s := range d.Cache(rows, steps, dtypes.Float32) {
 				state = append(state, zeros(float32(0), s.Dimensions...))
 			}
 			params := func(g *graph.Graph) (ps []*graph.Node) {
@@ -307,7 +307,7 @@ func TestExtendInLoop(t *testing.T) {
 		require.NoError(t, err)
 		defer step.Close()
 		var cache []*tensors.Tensor
-		for _, s := range d.Cache(rows, steps) {
+		for _, s := range d.Cache(rows, steps, dtypes.Float32) {
 			cache = append(cache, tensors.FromShape(s))
 		}
 		var want []int32

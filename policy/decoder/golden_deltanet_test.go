@@ -46,8 +46,7 @@ func (m *goldenModel) steps(t *testing.T, b *backend.Backend) {
 	defer extend.Close()
 	for _, piece := range []int{1, width / 2} {
 		var cache []*tensors.Tensor
-		for _, s := range m.Cache(rows, width) {
-			s.DType = dtypes.Float32 // as the weights here
+		for _, s := range m.Cache(rows, width, dtypes.Float32) {
 			cache = append(cache, tensors.FromShape(s))
 		}
 		oldest := map[int][]float32{} // of the convolution's inputs, by layer, before the last token

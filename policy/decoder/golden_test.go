@@ -358,8 +358,7 @@ func (m *goldenModel) greedy(t *testing.T, b *backend.Backend) {
 			tokens[i] = append(make([]int32, pads[i]), p...)
 		}
 		var cache []*tensors.Tensor
-		for _, s := range m.Cache(len(prompts), width+len(want[0])) {
-			s.DType = dtypes.Float32 // as the weights here
+		for _, s := range m.Cache(len(prompts), width+len(want[0]), dtypes.Float32) {
 			cache = append(cache, tensors.FromShape(s))
 		}
 		slot := 0

@@ -59,7 +59,7 @@ func (p bag) extend(w policy.Vars, sum *graph.Node, in policy.Inputs) (hidden, n
 // recurrent is bag with a cache: the sum so far, which has no axis of slots.
 type recurrent struct{ bag }
 
-func (p recurrent) Cache(rows, _ int) []shapes.Shape {
+func (p recurrent) Cache(rows, _ int, _ dtypes.DType) []shapes.Shape {
 	return []shapes.Shape{shapes.Make(dtypes.Float32, rows, p.dim)}
 }
 

@@ -118,11 +118,15 @@ func checkCompletion(
 }
 
 // small is a decoder whose completions have lengths from 1 to the limit.
-func small(t testing.TB) (policy.Policy, *policy.Weights) {
-	d, err := decoder.New(decoder.Config{
+func small(t testing.TB) (policy.Policy, *policy.Weights) { return smallOf(t, func(*decoder.Config) {}) }
+
+func smallOf(t testing.TB, change func(*decoder.Config)) (policy.Policy, *policy.Weights) {
+	c := decoder.Config{
 		Vocab: 24, Hidden: 32, Layers: 1, Heads: 4, KVHeads: 2, Intermediate: 48, MaxPositions: 200, NormEps: 1e-6,
 		Rope: decoder.Rope{Theta: 1e4}, InitDeviation: .3,
-	})
+	}
+	change(&c)
+	d, err := decoder.New(c)
 	require.NoError(t, err)
 	w, err := d.Init(5)
 	require.NoError(t, err)
@@ -133,15 +137,33 @@ var sampling = rollout.Sampling{Temperature: 1, TopP: .98, MaxTokens: 60, Stop: 
 
 // Training divides by the recorded log-probs: they must be those of the policy's own forward pass.
 func TestAgreesWithForwardPass(t *testing.T) {
-	p, w := small(t)
+	t.Run("llama", func(t *testing.T) { agreesWithForwardPass(t, func(*decoder.Config) {}) })
+	// Stored in bfloat16, computed in float32; with all that is special about other families.
+	t.Run("gemma3 with experts", func(t *testing.T) {
+		agreesWithForwardPass(t, func(c *decoder.Config) {
+			c.DType, c.Layers, c.QKNorm = dtypes.BFloat16, 2, true
+			c.Norms, c.NormStyle, c.Activation, c.EmbeddingScale = decoder.NormsAround, decoder.NormOffset, decoder.GeluTanh, 2
+			c.LocalRope = decoder.Rope{Theta: 1e3}
+			c.PerLayer = []decoder.Layer{{Window: 7, Rope: decoder.LocalRope, Experts: true}, {Rope: decoder.NoRope}}
+			c.Experts = decoder.Experts{Count: 4, Chosen: 2, Intermediate: 16, Renormalize: true}
+		})
+	})
+}
+
+func agreesWithForwardPass(t *testing.T, change func(*decoder.Config)) {
+	p, w := smallOf(t, change)
 	reqs := requests(6, p.VocabSize(), 3, 5, 20, 40)
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
 		got, err := newEngine(t, b, p, w, local.Options{}).Generate(t.Context(), reqs, sampling)
 		require.NoError(t, err)
 		forward, err := backend.Compile(b, "forward", func(in []*graph.Node) []*graph.Node {
 			n := len(in) - 1
-			hidden := p.Hidden(in[:n], policy.Inputs{Tokens: in[n]})
-			return []*graph.Node{p.Logits(in[:n], graph.Reshape(hidden, in[n].Shape().Size(), -1))}
+			wide := make(policy.Vars, n)
+			for i, x := range in[:n] {
+				wide[i] = graph.ConvertDType(x, dtypes.Float32)
+			}
+			hidden := p.Hidden(wide, policy.Inputs{Tokens: in[n]})
+			return []*graph.Node{p.Logits(wide, graph.Reshape(hidden, in[n].Shape().Size(), -1))}
 		})
 		require.NoError(t, err)
 		defer forward.Close()

@@ -31,7 +31,7 @@ func (e *Engine) prefill() (*backend.Func, error) {
 		w, tokens, pad := in[:len(in)-2], in[len(in)-2], in[len(in)-1]
 		g := tokens.Graph()
 		var empty []*graph.Node
-		for _, shape := range e.policy.Cache(tokens.Shape().Dim(0), tokens.Shape().Dim(1)) {
+		for _, shape := range e.policy.Cache(tokens.Shape().Dim(0), tokens.Shape().Dim(1), e.opts.DType) {
 			empty = append(empty, graph.Zeros(g, shape))
 		}
 		_, cache := e.policy.Extend(w, empty, policy.Inputs{Tokens: tokens, Pad: pad, Start: graph.Const(g, int32(0))})
@@ -44,7 +44,7 @@ func (e *Engine) prefill() (*backend.Func, error) {
 func (e *Engine) arrange(capacity int) (*backend.Func, error) {
 	return e.compiled(fmt.Sprintf("arranging for %d slots", capacity), func(in []*graph.Node) []*graph.Node {
 		index, caches := in[0], in[1:]
-		want := e.policy.Cache(index.Shape().Dim(0), capacity)
+		want := e.policy.Cache(index.Shape().Dim(0), capacity, e.opts.DType)
 		cache := make([]*graph.Node, len(want))
 		for i, shape := range want {
 			var parts []*graph.Node

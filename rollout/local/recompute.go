@@ -13,7 +13,7 @@ import (
 type recompute struct{ policy.Policy }
 
 // Cache is the tokens, [rows,capacity] int32.
-func (recompute) Cache(rows, capacity int) []shapes.Shape {
+func (recompute) Cache(rows, capacity int, _ dtypes.DType) []shapes.Shape {
 	return []shapes.Shape{shapes.Make(dtypes.Int32, rows, capacity)}
 }
 

@@ -23,7 +23,7 @@ func (counter) Params() []policy.Param {
 }
 func (counter) VocabSize() int    { return 30 }
 func (counter) MaxPositions() int { return 100 }
-func (counter) Cache(rows, _ int) []shapes.Shape {
+func (counter) Cache(rows, _ int, _ dtypes.DType) []shapes.Shape {
 	return []shapes.Shape{shapes.Make(dtypes.Float32, rows)}
 }
 

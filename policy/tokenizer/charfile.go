@@ -9,14 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotChar is returned by [ParseChar] for the file of another kind of tokenizer.
-var ErrNotChar = errors.New("not a character tokenizer")
-
-// Names of the files in a model folder.
-const (
-	FileName       = "tokenizer.json"
-	ConfigFileName = "tokenizer_config.json"
-)
+// ErrNotChar is wrapped by [ParseChar]'s error for the file of another kind of tokenizer. It wraps [ErrUnsupported].
+var ErrNotChar = fmt.Errorf("%w: not a character tokenizer", ErrUnsupported)
 
 // tokenizerFile is the part of Hugging Face's tokenizer.json that a character tokenizer uses: every character is a word of a
 // WordLevel vocabulary, and words are joined without spaces.
@@ -71,7 +65,7 @@ func (v vocabulary) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// configFile is tokenizer_config.json.
+// configFile is tokenizer_config.json as [Char.Files] writes it.
 type configFile struct {
 	Class string  `json:"tokenizer_class"`
 	EOS   *string `json:"eos_token"`
@@ -129,7 +123,7 @@ func ParseChar(file, config []byte) (*Char, error) {
 		if errors.As(err, &kind) {
 			return nil, fmt.Errorf("%w: %w", ErrNotChar, err)
 		}
-		return nil, fmt.Errorf("%s: %w", FileName, err)
+		return nil, fileError(FileName, err)
 	}
 	if f.Model.Type != "WordLevel" {
 		return nil, fmt.Errorf("%w: model type %q", ErrNotChar, f.Model.Type)
@@ -154,18 +148,16 @@ func ParseChar(file, config []byte) (*Char, error) {
 		}
 		c.Alphabet += token
 	}
-	if config != nil {
-		var roles configFile
-		if err := json.Unmarshal(config, &roles); err != nil {
-			return nil, fmt.Errorf("%s: %w", ConfigFileName, err)
-		}
-		for _, role := range []struct {
-			from *string
-			to   *string
-		}{{roles.EOS, &c.EOS}, {roles.BOS, &c.BOS}, {roles.Pad, &c.Pad}} {
-			if role.from != nil {
-				*role.to = *role.from
-			}
+	special, err := parseRoles(config)
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range []struct {
+		from *role
+		to   *string
+	}{{special.EOS, &c.EOS}, {special.BOS, &c.BOS}, {special.Pad, &c.Pad}} {
+		if role.from != nil {
+			*role.to = string(*role.from)
 		}
 	}
 	t, err := NewChar(c)

@@ -27,8 +27,10 @@ const (
 // Model is what a model folder holds besides its weights. It is a policy.
 type Model struct {
 	*decoder.Decoder
-	Tokenizer  tokenizer.Tokenizer // nil if the folder has none or one that is not supported
-	Generation Generation          // special tokens and sampling settings
+	Tokenizer tokenizer.Tokenizer // nil if the folder has none or one that is not supported
+	// TokenizerErr says why Tokenizer is nil though the folder has a tokenizer.json; it wraps [tokenizer.ErrUnsupported].
+	TokenizerErr error
+	Generation   Generation // special tokens and sampling settings
 	// Files holds the folder's small files as they are, by name: config.json, generation_config.json, tokenizer and chat
 	// template. [Save] writes them unchanged.
 	Files map[string][]byte
@@ -94,9 +96,10 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 		return nil, nil, err
 	}
 	if file, ok := m.Files[tokenizer.FileName]; ok {
-		tok, err := tokenizer.ParseChar(file, m.Files[tokenizer.ConfigFileName])
+		tok, err := tokenizer.Parse(file, m.Files[tokenizer.ConfigFileName])
 		switch {
-		case errors.Is(err, tokenizer.ErrNotChar):
+		case errors.Is(err, tokenizer.ErrUnsupported):
+			m.TokenizerErr = err
 		case err != nil:
 			return nil, nil, err
 		case tok.VocabSize() > cfg.Vocab:

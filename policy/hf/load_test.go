@@ -286,6 +286,7 @@ func TestTokenizers(t *testing.T) {
 	require.NoError(t, err)
 	w.Free()
 	require.Nil(t, m.Tokenizer)
+	require.ErrorContains(t, m.TokenizerErr, "decoder")
 	require.Contains(t, m.Files, "tokenizer.json")
 
 	tok, err := tokenizer.NewChar(tokenizer.CharConfig{Alphabet: "abcdefghijklm"})

@@ -3,7 +3,6 @@ package tokenizer_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -136,9 +135,7 @@ func TestParseCharRefuses(t *testing.T) {
 	_, err = tokenizer.ParseChar([]byte(good), []byte(`{"eos_token": "<nowhere>"}`))
 	require.ErrorContains(t, err, "EOS")
 	for _, path := range golden.Glob(t, "tokenizers/*/tokenizer.json") {
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		_, err = tokenizer.ParseChar(raw, nil)
+		_, err = tokenizer.ParseChar(golden.Read(t, path), nil)
 		require.ErrorIs(t, err, tokenizer.ErrNotChar, path)
 	}
 }

@@ -68,6 +68,7 @@ type bpe struct {
 	fallback     *[256]int32     // tokens <0x00> … <0xFF> for characters that the vocabulary lacks; nil: there are none
 	unknown      int32           // for other characters that it lacks; None: they vanish
 	fuseUnknown  bool            // one unknown token for several such characters
+	seeds        *seeds          // with bytes only
 	scratch      sync.Pool       // of *mergeScratch
 }
 
@@ -120,6 +121,16 @@ func (m *bpe) merge(piece string, s *mergeScratch) []int32 {
 
 // symbols appends what merging begins with: a token for each byte or character, or what stands in for one that has none.
 func (m *bpe) symbols(ids []int32, piece string) []int32 {
+	if m.seeds != nil {
+		if out, ok := m.seeded(ids, piece); ok {
+			return out
+		}
+	}
+	return m.plainSymbols(ids, piece)
+}
+
+// plainSymbols is symbols without seeds.
+func (m *bpe) plainSymbols(ids []int32, piece string) []int32 {
 	unknown := false // one unknown token is still to be added, after any fallbacks that follow it (as the reference has it)
 	for i, n := 0, 1; i < len(piece); i += n {
 		id := missing

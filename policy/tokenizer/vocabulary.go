@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,13 +58,13 @@ type vocabularyBuilder struct {
 	foreign   map[string]int32 // byte-level: those with characters outside the alphabet, which no text leads to
 	added     map[string]int32
 	entries   []vocabularyEntry // by id
-	scratch   []byte
 }
 
 type vocabularyEntry struct {
 	text    string // what it stands for
 	known   bool
 	special bool
+	model   bool // it is in ids
 }
 
 // vocabulary reads the model's vocabulary.
@@ -88,22 +89,18 @@ func (m *bpeModel) vocabulary(byteLevel bool) (*vocabularyBuilder, error) {
 		if err != nil {
 			return nil, fieldError(field, "token %q has id %w", token, err)
 		}
-		ok := false
-		if byteLevel {
-			all, ok = appendSpelled(all, token)
-		}
-		if !ok {
-			all = append(all, token...)
-		}
-		read = append(read, entry{len(all), id, byteLevel && !ok})
+		foreign := false
+		all, foreign = v.decode(all, token)
+		read = append(read, entry{len(all), id, foreign})
 	}
 	text := string(all)
 	v.ids = make(map[string]int32, len(read))
+	v.entries = make([]vocabularyEntry, 0, len(read))
 	from := 0
 	for _, e := range read {
 		token := text[from:e.end]
 		from = e.end
-		if err := v.take(field, e.id, token, false); err != nil {
+		if err := v.take(field, e.id, vocabularyEntry{text: token, model: !e.foreign}); err != nil {
 			return nil, err
 		}
 		into := v.ids
@@ -119,32 +116,44 @@ func (m *bpeModel) vocabulary(byteLevel bool) (*vocabularyBuilder, error) {
 }
 
 // take gives an id to a token.
-func (v *vocabularyBuilder) take(field string, id int32, text string, special bool) error {
+func (v *vocabularyBuilder) take(field string, id int32, token vocabularyEntry) error {
 	if id < 0 || id > maxID {
-		return fieldError(field, "token %q has id %d, allowed are 0 to %d", text, id, maxID)
+		return fieldError(field, "token %q has id %d, allowed are 0 to %d", token.text, id, maxID)
 	}
 	if n := int(id) + 1; n > len(v.entries) {
 		v.entries = slices.Grow(v.entries, n-len(v.entries))[:n]
 	}
 	e := &v.entries[id]
 	if e.known {
-		return fieldError(field, "token %q has id %d, which token %q has, too", text, id, e.text)
+		return fieldError(field, "token %q has id %d, which token %q has, too", token.text, id, e.text)
 	}
-	*e = vocabularyEntry{text, true, special}
+	*e = token
+	e.known = true
 	return nil
 }
 
-// find is the id of a token of the model as the file spells it.
-func (v *vocabularyBuilder) find(token []byte) (int32, bool) {
+// decode appends what a token of the file stands for to dst. Foreign tokens stand for themselves.
+func (v *vocabularyBuilder) decode(dst, token []byte) (text []byte, foreign bool) {
 	if v.byteLevel {
-		var ok bool
-		if v.scratch, ok = appendSpelled(v.scratch[:0], token); !ok {
-			id, ok := v.foreign[string(token)]
-			return id, ok
+		if text, ok := appendSpelled(dst, token); ok {
+			return text, false
 		}
-		token = v.scratch
 	}
-	id, ok := v.ids[string(token)]
+	return append(dst, token...), v.byteLevel
+}
+
+// is says whether the model's token with this id stands for text.
+func (v *vocabularyBuilder) is(id int32, text []byte) bool {
+	return int(id) < len(v.entries) && v.entries[id].model && v.entries[id].text == string(text)
+}
+
+// find is the id of a token of the model by what decode gives for it.
+func (v *vocabularyBuilder) find(text []byte, foreign bool) (int32, bool) {
+	if foreign {
+		id, ok := v.foreign[string(text)]
+		return id, ok
+	}
+	id, ok := v.ids[string(text)]
 	return id, ok
 }
 
@@ -155,20 +164,16 @@ func (v *vocabularyBuilder) addToken(field, content, normalized string, id int32
 		return fieldError(field, "token %q twice, with ids %d and %d", content, other, id)
 	}
 	v.added[content] = id
-	text := normalized
-	if v.byteLevel {
-		if b, ok := appendSpelled(nil, []byte(text)); ok {
-			text = string(b)
-		}
-	}
-	if known, ok := v.find([]byte(content)); ok {
+	decoded, _ := v.decode(nil, []byte(normalized))
+	entry := vocabularyEntry{text: string(decoded), known: true, special: special}
+	if known, ok := v.find(v.decode(nil, []byte(content))); ok {
 		if known != id {
 			return fieldError(field, "token %q has id %d, in model.vocab it has id %d", content, id, known)
 		}
-		v.entries[id] = vocabularyEntry{text, true, special}
+		v.entries[id] = entry
 		return nil
 	}
-	return v.take(field, id, text, special)
+	return v.take(field, id, entry)
 }
 
 // model reads the merges.
@@ -202,7 +207,7 @@ func (m *bpeModel) model(v *vocabularyBuilder) (*bpe, error) {
 		}
 	}
 	if m.Unknown != nil && !complete {
-		id, ok := v.find([]byte(*m.Unknown))
+		id, ok := v.find(v.decode(nil, []byte(*m.Unknown)))
 		if !ok {
 			return nil, fieldError("model.unk_token", "%q is not in the vocabulary", *m.Unknown)
 		}
@@ -243,39 +248,44 @@ func (b *bpe) readMerges(data []byte, v *vocabularyBuilder) error {
 	if !r.open('[') {
 		return fieldError(field, "not a list")
 	}
+	if v.byteLevel {
+		b.seeds = newSeeds(len(v.entries))
+	}
 	type merging struct{ a, b, id int32 }
 	list := make([]merging, 0, len(v.entries))
-	var joined []byte
+	var left, right, joined []byte // what the tokens stand for
 	for more := !r.close(']'); more; more = r.comma() {
-		var left, right []byte
-		if r.open('[') {
-			left = r.string()
-			r.comma()
-			right = r.string()
-			if left == nil || right == nil || !r.close(']') {
-				return fieldError(field, "[%d] is not a pair of strings", len(list))
-			}
-		} else {
-			s := r.string()
-			if bytes.HasPrefix(s, []byte("#version")) {
-				continue // the first line of merges.txt
-			}
-			var ok bool
-			if left, right, ok = bytes.Cut(s, []byte{' '}); !ok || bytes.IndexByte(right, ' ') >= 0 {
-				return fieldError(field, "[%d] is not two tokens with a space between: %q", len(list), s)
-			}
+		x, y, err := r.merge()
+		if err != nil {
+			return fieldError(field, "[%d] %w", len(list), err)
 		}
-		joined = append(append(joined[:0], left...), right...)
+		if x == nil {
+			continue
+		}
 		var m merging
-		for _, x := range []struct {
-			token []byte
-			id    *int32
-		}{{left, &m.a}, {right, &m.b}, {joined, &m.id}} {
-			id, ok := v.find(x.token)
-			if !ok {
-				return fieldError(field, "[%d], %q and %q: %q is not in model.vocab", len(list), left, right, x.token)
-			}
-			*x.id = id
+		var known [3]bool
+		var foreign [3]bool
+		left, foreign[0] = v.decode(left[:0], x)
+		right, foreign[1] = v.decode(right[:0], y)
+		joined = append(append(joined[:0], left...), right...)
+		if foreign[0] || foreign[1] {
+			joined = append(append(joined[:0], x...), y...)
+			foreign[2] = true
+		}
+		m.a, known[0] = v.find(left, foreign[0])
+		m.b, known[1] = v.find(right, foreign[1])
+		// In most vocabularies the results of the merges follow one another, which saves a look-up.
+		if n := len(list); n > 0 && !foreign[2] && v.is(list[n-1].id+1, joined) {
+			m.id, known[2] = list[n-1].id+1, true
+		} else {
+			m.id, known[2] = v.find(joined, foreign[2])
+		}
+		if i := slices.Index(known[:], false); i >= 0 {
+			absent := [][]byte{x, y, slices.Concat(x, y)}[i]
+			return fieldError(field, "[%d], %q and %q: %q is not in model.vocab", len(list), x, y, absent)
+		}
+		if b.seeds != nil {
+			b.seeds.add(m.a, m.b, left, right, uint32(len(list)))
 		}
 		list = append(list, m)
 	}
@@ -339,6 +349,29 @@ func (w *jsonWalker) string() []byte {
 		return nil
 	}
 	return append([]byte{}, s...)
+}
+
+// merge is the merge that comes next, as a pair of strings or as one with a space between. Both are nil for what was the first
+// line of merges.txt.
+func (w *jsonWalker) merge() (left, right []byte, err error) {
+	if w.open('[') {
+		left = w.string()
+		w.comma()
+		right = w.string()
+		if left == nil || right == nil || !w.close(']') {
+			return nil, nil, errors.New("is not a pair of strings")
+		}
+		return left, right, nil
+	}
+	s := w.string()
+	if bytes.HasPrefix(s, []byte("#version")) {
+		return nil, nil, nil
+	}
+	left, right, ok := bytes.Cut(s, []byte{' '})
+	if !ok || bytes.IndexByte(right, ' ') >= 0 {
+		return nil, nil, fmt.Errorf("is not two tokens with a space between: %q", s)
+	}
+	return left, right, nil
 }
 
 // id is the whole number that comes next.

@@ -19,7 +19,8 @@ var ErrOverlap = errors.New("the parts of the bank overlap")
 var ErrBankChanged = errors.New("bank changed")
 
 // Bank is a set of tasks that does not change any more: what a run trains on, and what it is judged by. Freeze makes one
-// from a source, FromTasks from tasks of any kind, and OpenBank reads one. Treat it as read-only.
+// from a source, FreezeParts from a source for each part, FromTasks from tasks of any kind, and OpenBank reads one. Treat it as
+// read-only.
 type Bank struct {
 	Train        []Task // to train on
 	Validation   []Task // to evaluate on during training
@@ -34,6 +35,17 @@ type Origin struct {
 	Config json.RawMessage `json:"config,omitempty"` // all settings
 }
 
+func (o Origin) compact() (Origin, error) {
+	if len(o.Config) == 0 {
+		return o, nil
+	}
+	config, err := compact(o.Config)
+	if err != nil {
+		return o, fmt.Errorf("envs: the config of %s is not JSON: %w", o.Name, err)
+	}
+	return Origin{o.Name, config}, nil
+}
+
 // Described is a Source that says how to make it again. Freeze puts the Origin into the manifest; of other sources the name.
 type Described interface {
 	Source
@@ -42,23 +54,30 @@ type Described interface {
 
 // Manifest says what is in a bank, with the digests that show a change.
 type Manifest struct {
-	Format     int    `json:"format"` // 1
-	Source     Origin `json:"source"`
+	Format     int    `json:"format"`                // 1
+	Source     Origin `json:"source"`                // of all tasks, or of the first part if each has its own
 	DistinctBy string `json:"distinct_by,omitempty"` // what tasks were told apart by
-	Walked     int    `json:"walked,omitempty"`      // items of the source that were looked at
+	Walked     int    `json:"walked,omitempty"`      // items of the one source that were looked at
 	Parts      []Part `json:"parts"`                 // train, validation, confirmation, as far as they have tasks
 	// Digest is SHA-256 of the manifest without it, and by the other digests of the whole bank.
 	Digest string `json:"digest"`
 }
 
+// FromSources says whether the bank was frozen from sources, which the manifest names, so that Bank.Again can make it again.
+func (m Manifest) FromSources() bool {
+	return m.Walked > 0 || len(m.Parts) > 0 && !slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Source == nil })
+}
+
 // Part describes one file of a bank. Digests are SHA-256 in hexadecimal.
 type Part struct {
-	Name    string   `json:"name"`    // "train", "validation" or "confirmation"
-	File    string   `json:"file"`    // tasks as JSON, one a line
-	Tasks   int      `json:"tasks"`   // lines in it
-	SHA256  string   `json:"sha256"`  // of the file
-	Content string   `json:"content"` // of question NUL answer NUL of each task in order, to compare with other programs
-	Lines   []string `json:"lines"`   // the first 16 digits for each line, to find a changed one
+	Name    string   `json:"name"`             // "train", "validation" or "confirmation"
+	Source  *Origin  `json:"source,omitempty"` // what made its tasks, if each part has its own
+	Walked  int      `json:"walked,omitempty"` // items of that source that were looked at
+	File    string   `json:"file"`             // tasks as JSON, one a line
+	Tasks   int      `json:"tasks"`            // lines in it
+	SHA256  string   `json:"sha256"`           // of the file
+	Content string   `json:"content"`          // of question NUL answer NUL of each task in order, to compare with other programs
+	Lines   []string `json:"lines"`            // the first 16 digits for each line, to find a changed one
 }
 
 const manifestFile = "manifest.json"
@@ -104,7 +123,7 @@ func Disjoint(train, validation, confirmation []Task) error {
 	return nil
 }
 
-// newBank checks the tasks and completes the manifest.
+// newBank checks the tasks and completes the manifest, whose parts say no more than where they are from.
 func newBank(m Manifest, parts ...[]Task) (*Bank, error) {
 	b := &Bank{Manifest: m, files: map[string][]byte{}}
 	b.Manifest.Format = 1
@@ -120,6 +139,13 @@ func newBank(m Manifest, parts ...[]Task) (*Bank, error) {
 		if err != nil {
 			return nil, err
 		}
+		if k := slices.IndexFunc(m.Parts, func(p Part) bool { return p.Name == part.Name }); k >= 0 && m.Parts[k].Source != nil {
+			origin, err := m.Parts[k].Source.compact()
+			if err != nil {
+				return nil, err
+			}
+			part.Source, part.Walked = &origin, m.Parts[k].Walked
+		}
 		*b.part(i) = tasks
 		b.files[part.File] = file
 		b.Manifest.Parts = append(b.Manifest.Parts, part)
@@ -130,12 +156,9 @@ func newBank(m Manifest, parts ...[]Task) (*Bank, error) {
 	if err := Disjoint(b.Train, b.Validation, b.Confirmation); err != nil {
 		return nil, err
 	}
-	if len(m.Source.Config) > 0 {
-		config, err := compact(m.Source.Config)
-		if err != nil {
-			return nil, fmt.Errorf("envs: the config of %s is not JSON: %w", m.Source.Name, err)
-		}
-		b.Manifest.Source.Config = config
+	var err error
+	if b.Manifest.Source, err = m.Source.compact(); err != nil {
+		return nil, err
 	}
 	b.Manifest.Digest = ""
 	unsigned, err := b.Manifest.encode()

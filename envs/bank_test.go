@@ -94,6 +94,100 @@ func TestFreezeErrors(t *testing.T) {
 	}
 }
 
+// odd and even are every second item of digits.
+type (
+	odd  struct{ digits }
+	even struct{ digits }
+)
+
+func (o odd) Name() string    { return "odd" }
+func (o odd) Origin() Origin  { return Origin{Name: "odd", Config: json.RawMessage(`{ "first": 1 }`)} }
+func (e even) Name() string   { return "even" }
+func (e even) Origin() Origin { return Origin{Name: "even"} }
+
+func (o odd) Task(ctx context.Context, i int) (Task, error)  { return o.digits.Task(ctx, 2*i+1) }
+func (e even) Task(ctx context.Context, i int) (Task, error) { return e.digits.Task(ctx, 2*i) }
+
+func TestFreezeParts(t *testing.T) {
+	from := Sources{Train: odd{900}, Confirmation: digits(900)}
+	b, err := FreezeParts(t.Context(), from, Split{Train: 3, Confirmation: 1, DistinctBy: "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(b.Train) + "| " + ids(b.Validation) + "| " + ids(b.Confirmation); got != "1 3 5 | | 0 " {
+		t.Errorf("got %q", got)
+	}
+	m := b.Manifest
+	if m.Source.Name != "odd" || m.Walked != 0 || m.DistinctBy != "text" || m.Parts[0].Source.Name != "odd" || m.Parts[0].Walked != 3 ||
+		m.Parts[1].Source.Name != "digits" || string(m.Parts[1].Source.Config) != `{"modulus":900}` || m.Parts[1].Walked != 1 {
+		t.Errorf("%+v, from %+v and %+v", m, m.Parts[0].Source, m.Parts[1].Source)
+	}
+	again, err := OpenBank(folder(b.Files()))
+	if err != nil || !reflect.DeepEqual(again, b) {
+		t.Errorf("read %+v (%v), wrote %+v", again, err, b)
+	}
+}
+
+// Whoever checks a bank has only its files, and must get the same tasks from the sources that they name.
+func TestAgain(t *testing.T) {
+	split := Split{Train: 4, Validation: 2, DistinctBy: "answer"}
+	one, err := Freeze(t.Context(), digits(900), split)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each, err := FreezeParts(t.Context(), Sources{Train: odd{900}, Validation: even{900}}, split)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*Bank{one, each} {
+		read, err := OpenBank(folder(b.Files()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := read.Again(t.Context(), func(o Origin) (Source, error) {
+			return map[string]Source{"digits": digits(900), "odd": odd{900}, "even": even{900}}[o.Name], nil
+		})
+		if err != nil || again.Digest() != b.Digest() {
+			t.Errorf("%+v came out as %+v, %v", b.Manifest, again, err)
+		}
+		unknown := errors.New("unknown")
+		if _, err := read.Again(t.Context(), func(Origin) (Source, error) { return nil, unknown }); !errors.Is(err, unknown) {
+			t.Error(err)
+		}
+	}
+	given, err := FromTasks(Origin{}, []Task{{ID: "a"}}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := given.Again(t.Context(), nil); err == nil {
+		t.Error("tasks that nothing made were made again")
+	}
+}
+
+// An evaluation on tasks of training says nothing: whoever takes two sources must be told that they meet, and where.
+func TestFreezePartsErrors(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		from  Sources
+		split Split
+		want  string
+	}{
+		{"a question in two parts", Sources{Train: digits(900), Validation: odd{900}}, Split{Train: 2, Validation: 1}, "validation task digits/1 has the question of train task digits/1"},
+		{"a key in two parts", Sources{Train: even{3}, Confirmation: odd{3}}, Split{Train: 2, Confirmation: 2, DistinctBy: "answer"}, "confirmation task digits/3 has the key of train task digits/0"},
+		{"no source", Sources{Train: digits(4)}, Split{Train: 2, Validation: 2}, "Sources has none for validation"},
+		{"too few exist", Sources{Train: digits(4), Validation: odd{4}}, Split{Train: 1, Validation: 3, DistinctBy: "answer", Limit: 9}, "validation: envs: odd has 2 tasks with a distinct answer among its first 9"},
+		{"nothing asked for", Sources{}, Split{}, "no task"},
+	} {
+		_, err := FreezeParts(t.Context(), c.from, c.split)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+		if strings.Contains(c.name, "two parts") && !errors.Is(err, ErrOverlap) {
+			t.Errorf("%v is not ErrOverlap", err)
+		}
+	}
+}
+
 func folder(files map[string][]byte) fs.FS {
 	m := fstest.MapFS{}
 	for name, data := range files {

@@ -2,8 +2,10 @@ package envs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,44 +51,111 @@ func Freeze(ctx context.Context, src Source, split Split) (*Bank, error) {
 	if err := split.Validate(); err != nil {
 		return nil, err
 	}
-	by := split.DistinctBy
-	if by == "" {
-		by = "question"
+	tasks, walked, err := split.walk(ctx, src, split.Train+split.Validation+split.Confirmation)
+	if err != nil {
+		return nil, err
 	}
-	limit := split.Limit
-	if limit == 0 {
-		limit = DefaultLimit
+	manifest := Manifest{Source: originOf(src), DistinctBy: split.distinctBy(), Walked: walked}
+	trained, held := split.Train, split.Train+split.Validation
+	return newBank(manifest, tasks[:trained:trained], tasks[trained:held:held], tasks[held:])
+}
+
+// Sources has the source of each part of a bank. That of a part which gets no task may be nil.
+type Sources struct{ Train, Validation, Confirmation Source }
+
+// FreezeParts makes a bank whose parts come from sources of their own, such as one dataset with three seeds: each is walked from its
+// item 0 on, as by Freeze. Seeds that are near each other may give the same tasks, and datasets of few tasks give them with any
+// seed: if a question or a key is in two parts, the error wraps ErrOverlap and names the two tasks. (Freeze, with one
+// source, leaves such tasks out instead.)
+func FreezeParts(ctx context.Context, from Sources, split Split) (*Bank, error) {
+	if err := split.Validate(); err != nil {
+		return nil, err
 	}
-	want := split.Train + split.Validation + split.Confirmation
-	var tasks []Task
+	manifest := Manifest{DistinctBy: split.distinctBy()}
+	var parts [3][]Task
+	for i, part := range []struct {
+		source Source
+		tasks  int
+	}{{from.Train, split.Train}, {from.Validation, split.Validation}, {from.Confirmation, split.Confirmation}} {
+		if part.tasks == 0 {
+			continue
+		}
+		if part.source == nil {
+			return nil, fmt.Errorf("envs: Sources has none for %s, of which the split wants %d tasks", partNames[i], part.tasks)
+		}
+		origin := originOf(part.source)
+		described := Part{Name: partNames[i], Source: &origin}
+		var err error
+		if parts[i], described.Walked, err = split.walk(ctx, part.source, part.tasks); err != nil {
+			return nil, fmt.Errorf("envs: %s: %w", partNames[i], err)
+		}
+		if manifest.Parts = append(manifest.Parts, described); len(manifest.Parts) == 1 {
+			manifest.Source = origin // which can score all of them
+		}
+	}
+	return newBank(manifest, parts[:]...)
+}
+
+// Again freezes the bank a second time, from sources that the function makes of the origins in its manifest. With the same sources
+// it is the same bank, down to its digest. A bank that was not frozen from sources cannot be made again.
+func (b *Bank) Again(ctx context.Context, sourceOf func(Origin) (Source, error)) (*Bank, error) {
+	m := b.Manifest
+	split := Split{Train: len(b.Train), Validation: len(b.Validation), Confirmation: len(b.Confirmation), DistinctBy: m.DistinctBy, Limit: m.Walked}
+	if m.Walked > 0 {
+		source, err := sourceOf(m.Source)
+		if err != nil {
+			return nil, err
+		}
+		return Freeze(ctx, source, split)
+	}
+	var sources [3]Source
+	if !m.FromSources() {
+		return nil, errors.New("envs: the bank's tasks were given one by one, not frozen from a source")
+	}
+	for _, part := range m.Parts {
+		var err error
+		if sources[slices.Index(partNames[:], part.Name)], err = sourceOf(*part.Source); err != nil {
+			return nil, err
+		}
+		split.Limit = max(split.Limit, part.Walked)
+	}
+	return FreezeParts(ctx, Sources{sources[0], sources[1], sources[2]}, split)
+}
+
+func originOf(src Source) Origin {
+	if d, ok := src.(Described); ok {
+		return d.Origin()
+	}
+	return Origin{Name: src.Name()}
+}
+
+func (s Split) distinctBy() string { return cmp.Or(s.DistinctBy, "question") }
+
+// walk takes the first item of each key until there are as many as wanted, and says how many it looked at.
+func (s Split) walk(ctx context.Context, src Source, want int) (tasks []Task, walked int, err error) {
+	by, limit := s.distinctBy(), cmp.Or(s.Limit, DefaultLimit)
 	seen := map[string]bool{}
-	walked := 0
 	for ; len(tasks) < want; walked++ {
 		if walked == limit {
-			return nil, fmt.Errorf("envs: %s has %d tasks with a distinct %s among its first %d items, %d are wanted", src.Name(), len(tasks), by, limit, want)
+			return nil, walked, fmt.Errorf("envs: %s has %d tasks with a distinct %s among its first %d items, %d are wanted", src.Name(), len(tasks), by, limit, want)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, walked, err
 		}
 		task, err := src.Task(ctx, walked)
 		if err != nil {
-			return nil, fmt.Errorf("envs: item %d of %s, after %d distinct tasks: %w", walked, src.Name(), len(tasks), err)
+			return nil, walked, fmt.Errorf("envs: item %d of %s, after %d distinct tasks: %w", walked, src.Name(), len(tasks), err)
 		}
 		task.Key, err = keyOf(task, by)
 		if err != nil {
-			return nil, fmt.Errorf("envs: item %d of %s: %w", walked, src.Name(), err)
+			return nil, walked, fmt.Errorf("envs: item %d of %s: %w", walked, src.Name(), err)
 		}
 		if !seen[task.Key] {
 			seen[task.Key] = true
 			tasks = append(tasks, task)
 		}
 	}
-	manifest := Manifest{Source: Origin{Name: src.Name()}, DistinctBy: by, Walked: walked}
-	if d, ok := src.(Described); ok {
-		manifest.Source = d.Origin()
-	}
-	trained, held := split.Train, split.Train+split.Validation
-	return newBank(manifest, tasks[:trained:trained], tasks[trained:held:held], tasks[held:])
+	return tasks, walked, nil
 }
 
 func keyOf(task Task, by string) (string, error) {

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/grouper-rl/grouper/envs"
@@ -15,24 +16,24 @@ func (v *verifier) regenerate(ctx context.Context) {
 	}
 	m := v.frozen.Manifest
 	switch {
-	case m.Walked == 0:
+	case !m.FromSources():
 		v.note("the bank was not made again: its tasks were given one by one, not frozen from a source")
 		return
 	case v.opts.Source == nil:
 		v.note("the bank was not made again: nothing makes sources")
 		return
 	}
-	source, err := v.opts.Source(m.Source)
-	if err != nil {
-		v.note("the bank was not made again: %v", err)
+	var unknown error
+	again, err := v.frozen.Again(ctx, func(o envs.Origin) (envs.Source, error) {
+		source, err := v.opts.Source(o)
+		unknown = errors.Join(unknown, err)
+		return source, err
+	})
+	switch {
+	case unknown != nil:
+		v.note("the bank was not made again: %v", unknown)
 		return
-	}
-	split := envs.Split{
-		Train: len(v.frozen.Train), Validation: len(v.frozen.Validation), Confirmation: len(v.frozen.Confirmation),
-		DistinctBy: m.DistinctBy, Limit: m.Walked,
-	}
-	again, err := envs.Freeze(ctx, source, split)
-	if err != nil {
+	case err != nil:
 		v.find(Finding{File: "bank", What: fmt.Sprintf("it cannot be made again from its source: %v", err)})
 		return
 	}

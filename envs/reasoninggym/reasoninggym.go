@@ -15,6 +15,9 @@
 //
 //	bank, err := envs.Freeze(ctx, tasks, envs.Split{Train: 114, Validation: 50, DistinctBy: "clear_text"})
 //
+// which takes the parts of the bank from one seed, with no plaintext in two parts. Parts with seeds of their own are made by
+// Dataset.Sources and envs.FreezeParts. Do not choose neighbouring seeds by hand: item i of seed s is item 0 of seed s+i.
+//
 // # Wrong answers and lenient scores
 //
 // Some of upstream's datasets have wrong answers, and many scorers give credit for more than the right answer. In Mode Upstream,

@@ -27,7 +27,17 @@ type Identity struct {
 	Digests    map[string]string `json:"digests"` // of what the run starts from: "weights", "tokenizer", …
 	Versions   map[string]string `json:"versions,omitempty"`
 	Host       map[string]any    `json:"host,omitempty"`
+	About      About             `json:"about,omitzero"`
 	Bank       map[string][]byte `json:"-"` // the files of bank/, by name
+}
+
+// About describes a run to people. It is recorded and published with the run; nothing is computed from it or compared with it.
+type About struct {
+	Title       string   `json:"title,omitempty"`
+	Task        string   `json:"task,omitempty"`        // what the policy learns, in a sentence
+	BaseModel   string   `json:"base_model,omitempty"`  // what it was trained from: its name on the hub, or where it stands
+	License     string   `json:"license,omitempty"`     // SPDX identifier, of the trained weights
+	Limitations []string `json:"limitations,omitempty"` // what the record cannot say
 }
 
 // Plan says what every update and every evaluation of the run consists of. Recording refuses anything else, and

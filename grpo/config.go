@@ -132,6 +132,7 @@ type Parts struct {
 	EvaluateBehind bool                // evaluate while training goes on; the evaluator needs an engine of its own
 	Run            *checkpoint.Run     // nil: nothing is recorded
 	Restore        *checkpoint.Restore // the checkpoint to go back to, which begins a branch; nil: the newest whole one
+	About          checkpoint.About    // what people should know of the run; recorded once, with its beginning
 	Log            *slog.Logger        // nil: silent
 }
 

@@ -45,7 +45,8 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		Host: map[string]any{
 			"backend": parts.Backend.Kind(), "os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": runtime.NumCPU(),
 		},
-		Bank: parts.Bank.Files(),
+		About: parts.About,
+		Bank:  parts.Bank.Files(),
 	}
 	if cfg.Lag > 0 {
 		id.Plan.Staleness = string(cfg.Staleness)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 
 	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/provenance"
 )
 
 // Folder is where in a run directory [Write] leaves the report.
@@ -27,6 +28,9 @@ const Folder = "report"
 //	curves.png, .svg       both side by side
 //	metrics.csv            a row an update: all metrics, timings and, where there was one, the evaluation
 //	results.md             all evaluations in a table
+//	model-card.md          the model card, see [Card]
+//
+// and, in the run directory itself, provenance.json (see package provenance).
 //
 // Everything is made before anything is written, and each file is replaced as a whole. A run without updates or without
 // evaluations gets a report that says so. A ledger that does not hold is a [checkpoint.LedgerError].
@@ -38,6 +42,13 @@ func Write(ctx context.Context, dir string) error {
 	files, err := render(ctx, &rec.History)
 	if err != nil {
 		return fmt.Errorf("report: run directory %s: %w", dir, err)
+	}
+	if len(rec.Events) > 0 {
+		d, err := provenance.Write(ctx, dir)
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		files = append(files, file{"model-card.md", Card(d)})
 	}
 	folder := filepath.Join(dir, Folder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

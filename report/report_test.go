@@ -20,11 +20,12 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/internal/testrun"
+	"github.com/grouper-rl/grouper/provenance"
 	"github.com/grouper-rl/grouper/report"
 )
 
 var names = []string{
-	"curves.png", "curves.svg", "metrics.csv", "results.md", "training.png", "training.svg", "validation.png", "validation.svg",
+	"curves.png", "curves.svg", "metrics.csv", "model-card.md", "results.md", "training.png", "training.svg", "validation.png", "validation.svg",
 }
 
 // record writes a run and returns its directory.
@@ -208,6 +209,10 @@ func TestRolledBackUpdatesCountInNothing(t *testing.T) {
 		t.Errorf("results.md does not say what was rolled back:\n%s", got["results.md"])
 	}
 	got["results.md"] = strings.Replace(got["results.md"], note, "", 1)
+	if card := got["model-card.md"]; !strings.Contains(card, "7 updates and 42 responses count; 1 updates and 6 responses are preserved and excluded.") {
+		t.Errorf("the card does not say what counts:\n%s", card)
+	}
+	got["model-card.md"] = want["model-card.md"] // their lineages differ
 	for name := range want {
 		if got[name] != want[name] {
 			t.Errorf("%s differs from the one of a run that was never interrupted", name)
@@ -268,7 +273,9 @@ func TestRunningRunIsNotDisturbed(t *testing.T) {
 	if rows := strings.Count(after[report.Folder+"/metrics.csv"], "\n"); rows != 1+1+3 {
 		t.Errorf("%d rows in metrics.csv: %s", rows, after[report.Folder+"/metrics.csv"])
 	}
-	maps.DeleteFunc(after, func(name, _ string) bool { return slices.Contains(names, strings.TrimPrefix(name, report.Folder+"/")) })
+	maps.DeleteFunc(after, func(name, _ string) bool {
+		return name == provenance.Name || slices.Contains(names, strings.TrimPrefix(name, report.Folder+"/"))
+	})
 	if !maps.Equal(before, after) {
 		t.Error("reporting changed the run directory, or left something behind")
 	}

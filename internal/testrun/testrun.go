@@ -37,6 +37,8 @@ type Program struct {
 	Ready int  // groups of the next update that a checkpoint holds, sampled and graded
 	Drop  bool // groups without variance are dropped while there are other tasks
 
+	About checkpoint.About // what the card says of it
+
 	At *checkpoint.Restore // what the program goes on from
 
 	// Where the tasks come from, eight or more to train on, and what scores answers; nil: Bank and an echo of the answer.
@@ -108,6 +110,7 @@ func (p Program) Identity() (checkpoint.Identity, error) {
 		Digests:    map[string]string{"weights": base().digest()},
 		Versions:   map[string]string{"program": "1"},
 		Host:       map[string]any{"clock": p.Host},
+		About:      p.About,
 		Bank:       bank.Files(),
 	}, nil
 }

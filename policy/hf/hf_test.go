@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -152,10 +151,6 @@ func TestGoldenExport(t *testing.T) {
 	for _, path := range golden.Glob(t, "models/*/config.json") {
 		dir := filepath.Dir(path)
 		m, w, err := hf.Load(t.Context(), os.DirFS(dir))
-		if errors.Is(err, hf.ErrUnsupported) {
-			t.Logf("%s skipped: %v", golden.Name(t, dir), err)
-			continue
-		}
 		require.NoError(t, err, dir)
 		ran++
 		t.Run(golden.Name(t, dir), func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/provenance"
 	"github.com/grouper-rl/grouper/rescore"
 )
 
@@ -290,7 +291,7 @@ func (v *verifier) uncovered() {
 		if e.Name() == "parent" && v.run.Parent != nil {
 			continue
 		}
-		if !slices.Contains(covered, e.Name()) && !slices.Contains([]string{"run.json", "ledger.jsonl", ".lock", rescore.Folder}, e.Name()) {
+		if !slices.Contains(covered, e.Name()) && !slices.Contains([]string{"run.json", "ledger.jsonl", ".lock", rescore.Folder, provenance.Name}, e.Name()) {
 			others = append(others, e.Name())
 		}
 	}

@@ -180,6 +180,7 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 		v.schedule()
 		v.receipts()
 		v.labels()
+		v.provenance(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ type History struct {
 	Segments    []Segment // all, oldest first
 	Updates     []Update  // update u stands at index u-1
 	Evaluations []Evaluation
-	Checkpoints []Saved // by update, without those that were passed over
+	Checkpoints []Saved // by update, without those that were passed over; what was pruned says so
 	RolledBack  Work    // what was recorded and does not count
 	Finished    bool    // the last segment ended with nothing left to do
 	Inherited   int     // how many of the segments are of the run that this one was forked from
@@ -141,6 +141,14 @@ func (h *History) add(e *Event) error {
 		v.Segment = len(h.Segments)
 		h.Evaluations = append(h.Evaluations, v)
 		slices.SortFunc(h.Evaluations, func(a, b Evaluation) int { return cmp.Compare(a.Update, b.Update) })
+	case KindPruned:
+		var p Pruned
+		if err := unmarshal(e.Body, &p); err != nil {
+			return err
+		}
+		if err := h.addPruned(p); err != nil {
+			return err
+		}
 	case KindFinished:
 		var f Finished
 		if err := unmarshal(e.Body, &f); err != nil {

@@ -17,6 +17,7 @@ const (
 	KindUpdate     = "update"     // Update
 	KindCheckpoint = "checkpoint" // Saved
 	KindEvaluation = "evaluation" // Evaluation
+	KindPruned     = "pruned"     // Pruned
 	KindFinished   = "finished"   // Finished
 )
 

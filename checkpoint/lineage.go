@@ -95,6 +95,11 @@ func (l *Lineage) take(rec *Record, directory int, h *History) error {
 			n++
 			s = &l.Segments[n-1]
 			*s = LineageSegment{Segment: h.Segments[n-1], Directory: directory, Evaluated: []int{}, Unused: []int{}, Saved: []int{}}
+			for _, c := range h.of(n).checkpoints {
+				if c.Segment == n && !c.Pruned {
+					s.Saved = append(s.Saved, c.Update)
+				}
+			}
 		case KindUpdate:
 			var u Update
 			if err := unmarshal(e.Body, &u); err != nil {
@@ -111,12 +116,6 @@ func (l *Lineage) take(rec *Record, directory int, h *History) error {
 			} else {
 				s.Unused = append(s.Unused, v.Update)
 			}
-		case KindCheckpoint:
-			var c Saved
-			if err := unmarshal(e.Body, &c); err != nil {
-				return err
-			}
-			s.Saved = append(s.Saved, c.Update)
 		}
 		s.Finished = e.Kind == KindFinished
 	}

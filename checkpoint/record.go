@@ -163,7 +163,7 @@ func (e Evaluation) figures() string {
 }
 
 // SaveCheckpoint writes the state after an update that this segment began with or has recorded, and then its event.
-// Saving the same state again does nothing. Updates and evaluations can be recorded while the files are written; a second
+// Saving the same state again does nothing. Then the checkpoints are removed that need not be kept any more, see [Run.Retain]. Updates and evaluations can be recorded while the files are written; a second
 // checkpoint waits for the first. The data of the state's tensors must not change before it returns.
 func (r *Run) SaveCheckpoint(ctx context.Context, s *State) error {
 	r.saving.Lock()
@@ -174,12 +174,16 @@ func (r *Run) SaveCheckpoint(ctx context.Context, s *State) error {
 	}
 	tmp := r.path(fmt.Sprintf("checkpoints/%s%06d", temporary, s.Update))
 	saved, err := r.writeCheckpoint(ctx, tmp, s)
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err == nil {
 		err = r.recordCheckpoint(tmp, saved)
 	}
+	if err == nil {
+		if err = r.prune(); err != nil {
+			err = fmt.Errorf("it is saved, but older ones could not be pruned: %w", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.fail(what, err)
 }
 
@@ -217,6 +221,8 @@ func (r *Run) writeCheckpoint(ctx context.Context, tmp string, s *State) (Saved,
 
 // recordCheckpoint gives a written checkpoint its name and records it.
 func (r *Run) recordCheckpoint(tmp string, saved Saved) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for stem := range r.stems("checkpoints/", saved.Update) {
 		saved.Path = stem
 		done, err := r.placeCheckpoint(tmp, saved)

@@ -21,16 +21,17 @@ type Run struct {
 	saving sync.Mutex // held while a checkpoint is written; taken before mu
 	mu     sync.Mutex // guards what follows, and the order of the ledger
 
-	lock    *lock
-	ledger  *ledger
-	file    *RunFile // nil before Begin
-	history *History
-	named   map[string]string // every path that any event names, with the last digest: of checkpoints the manifest's
-	state   *State
-	notes   []string
-	mine    map[string]bool // files that this opening has written; until an event names one, it may be written again
-	signer  crypto.Signer   // nil: receipts are not signed
-	behind  bool            // the clock was found to be behind the ledger
+	lock      *lock
+	ledger    *ledger
+	file      *RunFile // nil before Begin
+	history   *History
+	named     map[string]string // every path that any event names, with the last digest: of checkpoints the manifest's
+	state     *State
+	notes     []string
+	mine      map[string]bool // files that this opening has written; until an event names one, it may be written again
+	signer    crypto.Signer   // nil: receipts are not signed
+	retention Retention
+	behind    bool // the clock was found to be behind the ledger
 }
 
 // Open opens a run directory or creates it, and holds it until Close: a second Open fails with [ErrLocked]. It tidies up
@@ -76,6 +77,9 @@ func open(dir string, d disk, now func() time.Time) (_ *Run, err error) {
 		if err := r.name(&events[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.finishPruning(events); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

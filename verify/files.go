@@ -121,7 +121,7 @@ func (v *verifier) files() {
 			}
 		}
 	}
-	figures := map[string]*checkpoint.Event{}
+	figures, pruned := map[string]*checkpoint.Event{}, map[string]bool{}
 	for i := range v.events {
 		e := &v.events[i]
 		files, saved, err := e.Names()
@@ -132,9 +132,14 @@ func (v *verifier) files() {
 		if saved != nil { // again, perhaps, after a segment that passed it over
 			maps.DeleteFunc(named, func(name, _ string) bool { return strings.HasPrefix(name, saved.Path+"/") })
 			v.saved[saved.Path], folders[saved.Path] = *saved, true
+			delete(pruned, saved.Path)
 		}
 		if e.Kind == checkpoint.KindSegment {
 			v.passedOver(e)
+		}
+		for _, path := range prunedBy(e) {
+			delete(v.saved, path)
+			pruned[path] = true
 		}
 		for _, f := range files {
 			named[f.Path] = f.SHA256
@@ -145,9 +150,10 @@ func (v *verifier) files() {
 	}
 	for path := range folders {
 		if _, whole := v.saved[path]; !whole {
-			folders[path] = false // its files are named one by one
+			folders[path] = pruned[path] // otherwise its files are named one by one
 		}
 	}
+	v.prunedLeft(pruned)
 	checked := 0
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if named[name] == "" {
@@ -345,6 +351,10 @@ func (v *verifier) checkpoints(ctx context.Context) {
 			return
 		}
 		n, err := v.checkpoint(v.saved[path])
+		if err != nil && v.prunedSince(path) {
+			v.note("%s was pruned while it was checked", path)
+			continue
+		}
 		if err != nil {
 			v.fails(path, err)
 		}

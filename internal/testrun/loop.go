@@ -44,6 +44,9 @@ func (p Program) Run(ctx context.Context, r *checkpoint.Run) error {
 			return err
 		}
 	}
+	if err := r.Retain(p.Retention); err != nil {
+		return err
+	}
 	state, err := r.BeginAt(ctx, id, p.At)
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ type Program struct {
 
 	About checkpoint.About // what the card says of it
 
-	At *checkpoint.Restore // what the program goes on from
+	At        *checkpoint.Restore // what the program goes on from
+	Retention checkpoint.Retention
 
 	// Where the tasks come from, eight or more to train on, and what scores answers; nil: Bank and an echo of the answer.
 	Bank *envs.Bank

@@ -42,6 +42,7 @@ func Card(d *provenance.Document) []byte {
 	protocol(&b, d)
 	section("Training")
 	settings(&b, trainingSettings(d))
+	b.WriteString("\nSettings that are off (0, empty or false) are left out; `run.json` has all.\n")
 	section("Generation")
 	settings(&b, pick(d.Settings, "sampling."))
 	section("Lineage")
@@ -174,7 +175,7 @@ func trainingSettings(d *provenance.Document) []setting {
 		{"tasks an update × completions a task", fmt.Sprintf("%d × %d", p.TasksPerUpdate, p.GroupSize)},
 		{"responses consumed", strconv.Itoa(t.Retained.Responses)},
 		{"completion tokens", strconv.FormatInt(t.Tokens, 10)},
-		{"lag between sampling and training", lag(p)},
+		{"updates between sampling and training", lag(p)},
 		{"training seed", strconv.FormatInt(d.Seed, 10)},
 	}
 	for _, part := range d.Bank.Parts {
@@ -187,7 +188,7 @@ func trainingSettings(d *provenance.Document) []setting {
 		out = append(out, setting{"mean reward, first → last ten updates", fmt.Sprintf("%.3f → %.3f", r.First, r.Last)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
-		if !strings.HasPrefix(name, "sampling.") && name != "updates" {
+		if !strings.HasPrefix(name, "sampling.") && name != "updates" && !off(d.Settings[name]) {
 			out = append(out, setting{"`" + name + "`", "`" + compact(d.Settings[name]) + "`"})
 		}
 	}
@@ -199,9 +200,14 @@ func lag(p checkpoint.Plan) string {
 	case p.Lag == 0:
 		return "0 (on-policy)"
 	case p.Staleness == checkpoint.Eager:
-		return fmt.Sprintf("at most %d updates", p.Lag)
+		return fmt.Sprintf("at most %d", p.Lag)
 	}
-	return fmt.Sprintf("%d updates", p.Lag)
+	return fmt.Sprintf("always %d", p.Lag)
+}
+
+// off are values of settings that are not in use.
+func off(v json.RawMessage) bool {
+	return slices.Contains([]string{"0", "false", `""`, "null"}, string(v))
 }
 
 // pick are the settings below a path.

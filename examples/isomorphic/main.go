@@ -97,6 +97,15 @@ func run(ctx context.Context, o console.Options, out io.Writer) error {
 		Grader:   envs.CompletedAnswer{Env: tasks},
 		Sampling: rollout.Sampling{Temperature: 1, TopP: .95, TopK: 20, MaxTokens: isomorphic.MaxTokens, Stop: model.Generation.EOS},
 	}
+	judge := sampler
+	if o.Lag > 0 { // then both work at the same time
+		second, err := local.New(b, model, local.Options{})
+		if err != nil {
+			return err
+		}
+		defer second.Close()
+		judge.Engine = second
+	}
 
 	// The run: recorded in its directory, from which it goes on if it is already there.
 	record, err := checkpoint.Open(o.Dir)
@@ -107,11 +116,12 @@ func run(ctx context.Context, o console.Options, out io.Writer) error {
 	trainer, err := grpo.New(ctx, grpo.Config{
 		Seed: o.Seed, Updates: o.Updates, TasksPerUpdate: 8, GroupSize: 8,
 		Objective: grpo.Objective{ClipLow: .2, ClipHigh: .28, Aggregation: grpo.TokenMean},
-		Bucket:    4, SaveEvery: o.EvalEvery,
+		Bucket:    4, SaveEvery: o.EvalEvery, Lag: o.Lag,
 	}, grpo.Parts{
 		Backend: b, Policy: model, Weights: weights, Optimizer: optimizer.rule, Schedule: optim.Constant(o.LR),
-		Bank: bank, Sampler: sampler, Evaluator: &eval.Evaluator{Sampler: sampler, Tasks: bank.Validation},
-		Run: record, Log: slog.New(slog.NewTextHandler(progress, nil)),
+		Bank: bank, Sampler: sampler, Evaluator: &eval.Evaluator{Sampler: judge, Tasks: bank.Validation}, EvaluateBehind: o.Lag > 0,
+		About: checkpoint.About{Title: "Isomorphic strings, small", Task: "To say whether two strings are isomorphic (reasoning-gym isomorphic_strings)", BaseModel: "the model in examples/isomorphic/model", License: "apache-2.0"},
+		Run:   record, Log: slog.New(slog.NewTextHandler(progress, nil)),
 	})
 	if err != nil {
 		return err

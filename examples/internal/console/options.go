@@ -10,7 +10,7 @@ import (
 type Options struct {
 	Dir, Backend, Optimizer string
 	LR                      float64 // 0: the example's choice for the optimizer
-	Updates, EvalEvery      int
+	Updates, EvalEvery, Lag int
 	Seed                    int64
 	Quiet                   bool
 }
@@ -25,6 +25,7 @@ func Flags(example, optimizer string) Options {
 	flag.IntVar(&o.Updates, "updates", 100, "optimizer updates in all")
 	flag.Int64Var(&o.Seed, "seed", 1, "names all randomness of the run")
 	flag.IntVar(&o.EvalEvery, "eval-every", 10, "updates between checkpoints and evaluations")
+	flag.IntVar(&o.Lag, "lag", 0, "sample this many updates ahead, on an engine apart from that of evaluations; 0: on-policy")
 	flag.BoolVar(&o.Quiet, "quiet", false, "print only the table at the end")
 	Parse()
 	return o

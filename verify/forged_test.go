@@ -167,7 +167,7 @@ func TestForgeries(t *testing.T) {
 		"checkpoints have the weights, and every tensor its digest": {
 			"the weights of an evaluation": {evaluationBody(func(e map[string]any) { e["weights"] = "abc" }), "evals/000002", "weights of the evaluation"},
 			"other weights in a checkpoint": {func(f forger) {
-				f.checkpoint("checkpoints/000002", func(data []byte) { data[len(data)-1]++ })
+				f.tensors("checkpoints/000002", "weights", func(data []byte) { data[len(data)-1]++ })
 			}, "checkpoints/000002", `tensor "b" of weights.safetensors: digest is`},
 		},
 		"receipts follow from the record": {

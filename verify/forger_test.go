@@ -266,13 +266,14 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkpoint edits the weights file and makes manifest and ledger fit, but for the tensors' own digests.
-func (f forger) checkpoint(folder string, edit func([]byte)) {
+// tensors edits the file of a group of tensors and makes manifest and ledger fit, but for the tensors' own digests.
+func (f forger) tensors(folder, group string, edit func([]byte)) {
 	f.t.Helper()
-	data := f.read(folder + "/weights.safetensors")
+	name := folder + "/" + group + ".safetensors"
+	data := f.read(name)
 	was := digest(data)
 	edit(data)
-	rewrite(f.t, f.path(folder+"/weights.safetensors"), data)
+	rewrite(f.t, f.path(name), data)
 	manifest := f.read(folder + "/manifest.json")
 	manifest = bytes.ReplaceAll(manifest, []byte(was), []byte(digest(data)))
 	rewrite(f.t, f.path(folder+"/manifest.json"), manifest)

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,7 +44,8 @@ func scorer() {
 }
 
 // TestScripts runs the command as a user does, on run directories that the Setup has written: caesar, of a reasoning-gym
-// dataset, echo, of an environment that the command does not know, and tree, with a branch, and child, which was forked from it.
+// dataset, signed, of the same and signed with the key whose public one is $KEY, echo, of an environment that the command does
+// not know, and tree, with a branch, and child, which was forked from it.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -56,9 +59,15 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			public, private, err := ed25519.GenerateKey(rand.Reader)
+			if err != nil {
+				return err
+			}
+			env.Setenv("KEY", checkpoint.KeyText(public))
 			runs := map[string]testrun.Program{
 				"caesar": {Updates: 3, Every: 2, Seed: 1, Bank: bank, Env: tasks},
 				"echo":   {Updates: 1, Every: 1, Seed: 1},
+				"signed": {Updates: 2, Every: 2, Seed: 1, Bank: bank, Env: tasks, Key: private},
 			}
 			run := func(name string, p testrun.Program) error {
 				r, err := checkpoint.Open(filepath.Join(env.WorkDir, name))

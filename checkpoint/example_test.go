@@ -2,7 +2,10 @@ package checkpoint_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"log"
 	"os"
@@ -79,4 +82,32 @@ func ExampleRun() {
 	// going on after update 0 with weights [0 0 0 0]
 	// going on after update 2 with weights [2 0 0 0]
 	// rollouts/000005.jsonl.zst {"loss":0.5,"reward_mean":1,"reward_std":0,"solve_all":1,"solve_none":0,"tokens_max":1,"tokens_mean":1,"truncated":0,"zero_variance":1}
+}
+
+// A run whose receipts are signed. The key is in a file that "grouper keygen" or "openssl genpkey -algorithm ed25519" made.
+func ExampleRun_SignWith() {
+	tmp, err := os.MkdirTemp("", "run")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(tmp)
+	run, err := checkpoint.Open(filepath.Join(tmp, "run"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer run.Close()
+
+	block, _ := pem.Decode([]byte(`-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIMWqjfQ/n4N77bdELzHct7Fm04U1B28JS4XOOi4LRFj3
+-----END PRIVATE KEY-----`)) // of the examples of RFC 8032, and so no secret
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := run.SignWith(key.(ed25519.PrivateKey)); err != nil { // before the trainer begins
+		log.Fatal(err)
+	}
+	fmt.Println(checkpoint.KeyText(key.(ed25519.PrivateKey).Public().(ed25519.PublicKey)))
+	// Output:
+	// ed25519:fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025
 }

@@ -1,6 +1,21 @@
 // Package verify checks a run directory offline: that every byte is what the ledger says, that every reward is what the
 // grader gives when it grades the raw completion again, and that every figure follows from the completions.
 //
+// # What is checked
+//
+// Always: the hash chain from run.json and the bank on; the digest of every file, and that there is no other; that events can
+// follow each other as they do, rollbacks with their counts included; tasks, samples, seeds, weights and settings against the plan; rewards,
+// values and labels by grading again; metrics and figures from the completions; the weights in checkpoints tensor by tensor, and
+// evaluations against them; that no evaluation is left out, none is trained on, and none is another's completions presented again; every
+// receipt against what follows from the record; signatures, wherever a segment says that it signs; labels of other graders against
+// the completions that they are of. With [Options.Full] also all other tensors, the bank against its source, and everything in a forked run's
+// parents. With [Options.Key] also that all of it was signed by that key, up to the end.
+//
+// Who can write the directory and grade can also make a record that holds of things that did not happen: other facts of the
+// host, another learning rate, other completions with their rewards. The tests have a list of such lies. Against those
+// there are signatures, which only tell that the owner of the key recorded it, at that place in the ledger; and the logical digest, which
+// whoever runs the same program again must get.
+//
 // # The logical digest
 //
 // Two runs with the same logical content have the same digest, however often either was interrupted, restored or saved. It is
@@ -15,7 +30,8 @@
 //
 // An update's digest is taken of the JSON object {"update", "weights_update", "group_weights", "tasks", "dropped_tasks",
 // "metrics"} as the ledger has these members, without those that it has not, without spaces; an evaluation's of its ledger
-// body without "host", "receipt" and "completions". The content is the digest of the decompressed lines. Versions, times, facts of the host, file names, compression, segments, checkpoints and receipts do not enter.
+// body without "host", "receipt" and "completions". The content is the digest of the decompressed lines.
+// Versions, times, facts of the host, file names, compression, segments, checkpoints and receipts do not enter.
 package verify
 
 import (

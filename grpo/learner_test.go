@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/stretchr/testify/require"
@@ -145,6 +147,51 @@ func TestTinyUpdatesOfBfloat16WeightsAddUp(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, dtypes.BFloat16, now.Tensors[0].DType())
 	})
+}
+
+// precise is a policy that needs one weight in float32.
+type precise struct{ policy.Policy }
+
+func (p precise) Params() []policy.Param {
+	params := p.Policy.Params()
+	params[1].Float32 = true
+	return params
+}
+
+func (p precise) Hidden(w policy.Vars, in policy.Inputs) *graph.Node {
+	w = slices.Clone(w)
+	w[1] = graph.ConvertDType(w[1], w[0].DType())
+	return p.Policy.Hidden(w, in)
+}
+
+// What a policy computes in training must be what it computes in sampling: weights as published, and in the dtype that it asks for.
+func TestWeightsThatStayInFloat32(t *testing.T) {
+	b := testbackend.Go(t)
+	d := tinyDecoder(t, dtypes.BFloat16)
+	w, err := d.Init(3)
+	require.NoError(t, err)
+	l := testLearner(t, b, precise{d}, w, optim.AdamW{}, func(c *Config) { c.Compute = "bfloat16" })
+	batch := newBatch(inventedGroups(4, 4))
+	_, err = l.learn(t.Context(), batch, 1, 1e-4) // masters between the numbers that bfloat16 has
+	require.NoError(t, err)
+	f, err := backend.Compile(b, "vars", func(in []*graph.Node) []*graph.Node {
+		vars := l.vars(in)
+		require.Equal(t, dtypes.BFloat16, vars[0].DType())
+		require.Equal(t, dtypes.Float32, vars[1].DType())
+		return vars[1:2]
+	})
+	require.NoError(t, err)
+	defer f.Close()
+	out, err := f.Call(0, l.masters)
+	require.NoError(t, err)
+	got, err := flat(out[0])
+	require.NoError(t, err)
+	masters, err := flat(l.masters[1])
+	require.NoError(t, err)
+	require.NotEqual(t, masters, got)
+	for i, m := range masters {
+		require.EqualValues(t, bfloat16.FromFloat32(float32(m)).Float32(), got[i], i)
+	}
 }
 
 // spiky is a policy with a finite loss whose gradient for one weight is NaN.

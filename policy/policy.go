@@ -63,7 +63,8 @@ type Policy interface {
 type Incremental interface {
 	Policy
 	// Cache gives the shapes of the cache arrays for a number of rows and of token slots, in a computation with the given
-	// dtype. Axis 0 of each is the row. At most one axis of each depends on capacity. Arrays start as zeros.
+	// dtype. Axis 0 of each is the row. At most one axis of each depends on capacity; an array without one holds all that there is
+	// to know of the earlier tokens, as the state of a recurrent layer does. Arrays start as zeros.
 	Cache(rows, capacity int, compute dtypes.DType) []shapes.Shape
 	// Extend appends T >= 1 tokens to every row, writing cache slots Start … Start+T-1, and returns their hidden states
 	// [B,T,D] and the new cache. Slots below Pad[b] are never attended to. Prefill and decoding are both this method.

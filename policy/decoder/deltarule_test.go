@@ -49,7 +49,7 @@ func (c deltaCase) draw(seed uint64) (args []any) {
 		})
 	}
 	valueHeads := c.keyHeads * c.share
-	mean, most, decay := float32(0), float32(1), float32(1)
+	mean, decay := float32(0), float32(1)
 	if c.alike {
 		mean, decay = 20, 1e-3
 	}
@@ -59,7 +59,7 @@ func (c deltaCase) draw(seed uint64) (args []any) {
 	array(func() float32 { return -decay * r.Float32() }, c.rows, c.width, valueHeads)
 	array(func() float32 {
 		if c.alike {
-			return most
+			return 1
 		}
 		return r.Float32()
 	}, c.rows, c.width, valueHeads)
@@ -72,14 +72,14 @@ func (c deltaCase) draw(seed uint64) (args []any) {
 // The chunked form must be the recurrence, gradients too: otherwise training would see another network than sampling. Keys that resemble
 // each other are what repeated text gives; there a solver that is not stable loses all digits.
 func TestDeltaChunksEqualSteps(t *testing.T) {
-	for _, c := range []deltaCase{
+	for i, c := range []deltaCase{
+		{rows: 2, width: 37, keyHeads: 2, share: 3, keyDim: 4, valueDim: 6},
+		{rows: 1, width: 5*deltaChunk - 3, keyHeads: 1, share: 2, keyDim: 8, valueDim: 4, alike: true},
 		{rows: 2, width: 1, keyHeads: 1, share: 2, keyDim: 4, valueDim: 3},
 		{rows: 1, width: 2, keyHeads: 2, share: 1, keyDim: 2, valueDim: 2},
-		{rows: 2, width: 37, keyHeads: 2, share: 3, keyDim: 4, valueDim: 6},
 		{rows: 1, width: deltaChunk, keyHeads: 1, share: 1, keyDim: 4, valueDim: 4},
 		{rows: 1, width: deltaChunk + 1, keyHeads: 1, share: 2, keyDim: 4, valueDim: 4},
-		{rows: 1, width: 5*deltaChunk - 3, keyHeads: 1, share: 2, keyDim: 3, valueDim: 4},
-		{rows: 1, width: 2 * deltaChunk, keyHeads: 1, share: 1, keyDim: 8, valueDim: 4, alike: true},
+		{rows: 2, width: 4 * deltaChunk, keyHeads: 1, share: 1, keyDim: 3, valueDim: 4},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			run := func(b *backend.Backend, rule func(x deltaHeads, state *graph.Node) (out, after *graph.Node)) [][]float32 {
@@ -112,6 +112,9 @@ func TestDeltaChunksEqualSteps(t *testing.T) {
 				return graph.Concatenate(outs, 1), state
 			})
 			testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+				if i > 1 && b.Kind() != backend.Go {
+					t.Skip("compiling takes long")
+				}
 				chunks := run(b, deltaChunks)
 				for i, name := range []string{"output", "state", "q", "k", "v", "decay", "rate", "first state"} {
 					largest, off := 0.0, 0.0
@@ -120,7 +123,6 @@ func TestDeltaChunksEqualSteps(t *testing.T) {
 						off = max(off, math.Abs(float64(want)-float64(chunks[i][j])))
 						require.False(t, math.IsNaN(float64(chunks[i][j])))
 					}
-					t.Logf("%s: %.2g of %.2g", name, off, largest)
 					require.LessOrEqual(t, off, 1e-5*max(1, largest), name)
 				}
 			})

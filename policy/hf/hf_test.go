@@ -107,6 +107,11 @@ func TestRoundTrip(t *testing.T) {
 			c.QKNorm, c.PerLayer = true, []decoder.Layer{{Experts: true, Window: 3}, {Window: 3}}
 			c.Experts = decoder.Experts{Count: 3, Chosen: 2, Intermediate: 5, Renormalize: true}
 		},
+		"qwen3_5": qwen35,
+		"qwen3_5, every layer recurrent": func(c *decoder.Config) {
+			qwen35(c)
+			c.DType, c.Tied, c.QKVBias, c.OutputBias, c.PerLayer[1].Recurrent = dtypes.BFloat16, true, true, true, true
+		},
 		"yarn": func(c *decoder.Config) {
 			c.Rope = decoder.Rope{Type: decoder.RopeYarn, Theta: 1e4, Factor: 4, Original: 16, BetaFast: 8, BetaSlow: 2, AttentionFactor: 1.25}
 		},
@@ -130,6 +135,12 @@ func TestRoundTrip(t *testing.T) {
 			require.Len(t, entries, 1, "temporary folders are left behind")
 		})
 	}
+}
+
+func qwen35(c *decoder.Config) {
+	c.NormStyle, c.QKNorm, c.GatedOutput, c.Rope.Partial = decoder.NormOffset, true, true, 1./3
+	c.PerLayer = []decoder.Layer{{Recurrent: true}, {}}
+	c.DeltaNet = decoder.DeltaNet{KeyHeads: 1, ValueHeads: 3, KeyDim: 4, ValueDim: 5, Kernel: 3}
 }
 
 func gemma(c *decoder.Config) {

@@ -61,3 +61,25 @@ func TestSegmentStops(t *testing.T) {
 		require.Equal(t, make([]int32, 10), tokens[8:])
 	})
 }
+
+// mixed has a weight that it needs in float32.
+type mixed struct{ counter }
+
+func (mixed) Params() []policy.Param {
+	shape := shapes.Make(dtypes.BFloat16, 2)
+	return []policy.Param{{Name: "a", Shape: shape, Float32: true}, {Name: "b", Shape: shape}}
+}
+
+// Rounding a weight that says how fast a state decays would change the policy over hundreds of tokens.
+func TestLoadKeepsFloat32(t *testing.T) {
+	e, err := New(testbackend.Go(t), mixed{}, Options{DType: dtypes.BFloat16})
+	require.NoError(t, err)
+	defer e.Close()
+	shape := shapes.Make(dtypes.BFloat16, 2)
+	w, err := policy.NewWeights(0, mixed{}.Params(), []*tensors.Tensor{tensors.FromShape(shape), tensors.FromShape(shape)})
+	require.NoError(t, err)
+	defer w.Free()
+	require.NoError(t, e.Load(t.Context(), w))
+	require.Equal(t, dtypes.Float32, e.weights.Tensors[0].DType())
+	require.Equal(t, dtypes.BFloat16, e.weights.Tensors[1].DType())
+}

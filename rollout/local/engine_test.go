@@ -118,7 +118,9 @@ func checkCompletion(
 }
 
 // small is a decoder whose completions have lengths from 1 to the limit.
-func small(t testing.TB) (policy.Policy, *policy.Weights) { return smallOf(t, func(*decoder.Config) {}) }
+func small(t testing.TB) (policy.Policy, *policy.Weights) {
+	return smallOf(t, func(*decoder.Config) {})
+}
 
 func smallOf(t testing.TB, change func(*decoder.Config)) (policy.Policy, *policy.Weights) {
 	c := decoder.Config{

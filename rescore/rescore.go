@@ -99,7 +99,7 @@ func (o Options) Validate() error {
 }
 
 // Run grades every completion that the ledger of a run directory names: of updates, rolled back ones and left out groups too,
-// and of evaluations. The run may be going on. An error leaves no folder behind; a completion that could not be graded is one
+// and of evaluations. What the parents of a forked run have recorded is in their directories. The run may be going on. An error leaves no folder behind; a completion that could not be graded is one
 // that names file, line and task. A name that is taken is an error that wraps [fs.ErrExist].
 func Run(ctx context.Context, dir string, o Options) (*Manifest, error) {
 	if err := o.Validate(); err != nil {

@@ -121,7 +121,7 @@ func (v *verifier) files() {
 			}
 		}
 	}
-	figures, pruned := map[string]*checkpoint.Event{}, map[string]bool{}
+	figures, pruned, contents := map[string]*checkpoint.Event{}, map[string]bool{}, map[string]string{}
 	for i := range v.events {
 		e := &v.events[i]
 		files, saved, err := e.Names()
@@ -133,6 +133,8 @@ func (v *verifier) files() {
 			maps.DeleteFunc(named, func(name, _ string) bool { return strings.HasPrefix(name, saved.Path+"/") })
 			v.saved[saved.Path], folders[saved.Path] = *saved, true
 			delete(pruned, saved.Path)
+			v.inside(e, saved.Path)
+			v.once(e, contents, saved.Path, saved.Manifest)
 		}
 		if e.Kind == checkpoint.KindSegment {
 			v.passedOver(e)
@@ -143,6 +145,8 @@ func (v *verifier) files() {
 		}
 		for _, f := range files {
 			named[f.Path] = f.SHA256
+			v.inside(e, f.Path)
+			v.once(e, contents, f.Path, f.SHA256)
 		}
 		if e.Kind == checkpoint.KindEvaluation {
 			figures[files[1].Path] = e
@@ -176,6 +180,26 @@ func (v *verifier) files() {
 	}
 	v.checked("files: SHA-256 of %d files besides checkpoints, no file that the ledger does not name", checked)
 	v.uncovered()
+}
+
+// inside checks that what an event names is part of the run directory's record.
+func (v *verifier) inside(e *checkpoint.Event, name string) {
+	folder, _, in := strings.Cut(name, "/")
+	if !in || !fs.ValidPath(name) || folder == "bank" || !slices.Contains(covered, folder) {
+		v.find(Finding{File: "ledger.jsonl", Line: e.Seq, What: fmt.Sprintf("it names %q, which is no place of a record", name)})
+	}
+}
+
+// once checks that a name has one content, whatever the events are: work that is done again and comes out otherwise gets another
+// name. Damaged checkpoints, and what a crash left in one, are named as they were found.
+func (v *verifier) once(e *checkpoint.Event, contents map[string]string, name, digest string) {
+	if e.Kind == checkpoint.KindSegment {
+		return
+	}
+	if had, twice := contents[name]; twice && had != digest {
+		v.find(Finding{File: "ledger.jsonl", Line: e.Seq, What: fmt.Sprintf("it names %s with another content than an event before it", name), Expected: had, Found: digest})
+	}
+	contents[name] = digest
 }
 
 // below finds what is in a folder and named by no event. What is in a whole checkpoint is checked with it (folders: true).

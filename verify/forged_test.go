@@ -161,6 +161,20 @@ func TestForgeries(t *testing.T) {
 				f.ledger(in(checkpoint.KindFinished, 5, func(e map[string]any) { e["update"] = 4 }))
 			}, "ledger.jsonl", "finished at update 4"},
 		},
+		"names are given once, in the run directory": {
+			"completions elsewhere": {func(f forger) {
+				data := f.read("rollouts/000002.jsonl.zst")
+				rewrite(f.t, f.path("../000002.jsonl.zst"), data)
+				f.remove("rollouts/000002.jsonl.zst")
+				updateBody(func(u map[string]any) { u["rollouts"].(map[string]any)["path"] = "../000002.jsonl.zst" })(f)
+			}, "ledger.jsonl", `line 5: it names "../000002.jsonl.zst", which is no place of a record`},
+			"two updates with one file": {func(f forger) {
+				f.remove("rollouts/000001.jsonl.zst")
+				f.ledger(in(checkpoint.KindUpdate, 1, func(u map[string]any) {
+					u["rollouts"].(map[string]any)["path"] = "rollouts/000002.jsonl.zst"
+				}))
+			}, "ledger.jsonl", "line 5: it names rollouts/000002.jsonl.zst with another content"},
+		},
 		"other weights give other log-probs": {
 			"an evaluation presented again for another update": {func(f forger) { f.replay(2, 4) }, "evals/000004", "the same tokens and log-probs, bit for bit, as that of update 2"},
 		},

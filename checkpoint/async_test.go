@@ -1,12 +1,15 @@
 package checkpoint_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/internal/testrun"
@@ -355,5 +358,56 @@ func TestClockGoesBack(t *testing.T) {
 	events[1].Time = events[0].Time.Add(-time.Millisecond)
 	if err := new(checkpoint.History).Follow(events); err == nil || !strings.Contains(err.Error(), "line 2: its time, ") {
 		t.Errorf("an event before the one before it gave %v", err)
+	}
+}
+
+// A trainer records updates while it writes checkpoints and evaluates: whatever comes in which order, the record must hold.
+func TestConcurrentUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	r, err := checkpoint.OpenOn(dir, newFaulty(0, false), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beginAs(t, r, nil)
+	if err := r.Retain(checkpoint.Retention{Last: 2}); err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	id, err := program.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 13 {
+		if n > 0 {
+			recordUpdate(t, r, n)
+		}
+		g.Go(func() error { return r.SaveCheckpoint(t.Context(), checkpoint.NewState(n)) })
+		g.Go(func() error {
+			e, lines := evaluation(t, id)
+			e.Update = n
+			for i := range lines {
+				lines[i].Weights = n
+			}
+			_, err := r.RecordEvaluation(t.Context(), e, lines)
+			return err
+		})
+		g.Go(func() error {
+			h := r.History()
+			if h.Update() < n || r.Segment() != 1 || len(r.Notes()) > 0 {
+				return fmt.Errorf("update %d, notes %q after update %d", h.Update(), r.Notes(), n)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Finish(t.Context()), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir)
+	h := read(t, dir).History
+	if len(h.Updates) != 12 || len(h.Evaluations) != 13 || len(h.Checkpoints) != 13 || h.Checkpoints[12].Pruned || h.Checkpoints[11].Pruned || !h.Checkpoints[0].Pruned {
+		t.Errorf("%d updates, %d evaluations, checkpoints %+v", len(h.Updates), len(h.Evaluations), h.Checkpoints)
 	}
 }

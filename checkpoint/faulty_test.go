@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 )
@@ -18,13 +19,14 @@ var (
 
 // faulty is a disk that stops working at one operation: it is full for that operation and all after it, or the machine goes down
 // with it. After a crash, lose takes back what was never synced, as a file system may: names in folders that were not synced, and
-// the ends of files that were not.
+// the ends of files that were not. It may be used concurrently.
 type faulty struct {
 	checkpoint.OSDisk
 	failAt int // the operation that fails, from 1; 0: none
 	crash  bool
 	once   bool // only that one fails
 	rng    *rand.Rand
+	mu     sync.Mutex
 
 	ops     int
 	names   []name           // not yet synced, in order
@@ -57,6 +59,8 @@ func (d *faulty) step() error {
 }
 
 func (d *faulty) Create(path string) (checkpoint.DiskFile, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.step(); err != nil {
 		return nil, err
 	}
@@ -70,6 +74,8 @@ func (d *faulty) Create(path string) (checkpoint.DiskFile, error) {
 }
 
 func (d *faulty) Append(path string) (checkpoint.DiskFile, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.step(); err != nil {
 		return nil, err
 	}
@@ -89,6 +95,8 @@ func (d *faulty) Append(path string) (checkpoint.DiskFile, error) {
 }
 
 func (d *faulty) Truncate(path string, size int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	// Making a file shorter needs no space.
 	if err := d.step(); err == errCrash {
 		return err
@@ -98,6 +106,8 @@ func (d *faulty) Truncate(path string, size int64) error {
 }
 
 func (d *faulty) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.step(); err != nil {
 		return err
 	}
@@ -130,6 +140,8 @@ func (d *faulty) move(from, to string) {
 }
 
 func (d *faulty) Mkdir(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.step(); err != nil {
 		return err
 	}
@@ -141,6 +153,8 @@ func (d *faulty) Mkdir(path string) error {
 }
 
 func (d *faulty) RemoveAll(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.step(); err == errCrash { // removing needs no space
 		return err
 	}
@@ -154,6 +168,8 @@ func (d *faulty) RemoveAll(path string) error {
 }
 
 func (d *faulty) SyncDir(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.step(); err != nil {
 		return err
 	}
@@ -193,6 +209,8 @@ type faultyFile struct {
 }
 
 func (f *faultyFile) Write(p []byte) (int, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
 	if err := f.d.step(); err != nil {
 		n, _ := f.f.Write(p[:len(p)/2])
 		f.d.written[f.path] += int64(n)
@@ -204,6 +222,8 @@ func (f *faultyFile) Write(p []byte) (int, error) {
 }
 
 func (f *faultyFile) Sync() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
 	if err := f.d.step(); err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package checkpoint_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,6 +95,42 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// The same between processes; and a process that was killed holds nothing any more.
+func TestSecondProcess(t *testing.T) {
+	const holds = "GROUPER_TEST_HOLDS"
+	if dir := os.Getenv(holds); dir != "" { // this is the other process
+		mustOpen(t, dir)
+		fmt.Println("open")
+		select {}
+	}
+	dir := finished(t, program)
+	before := records(t, dir)
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSecondProcess$")
+	other.Env = append(os.Environ(), holds+"="+dir)
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	_, err = checkpoint.Open(dir)
+	if !errors.Is(err, checkpoint.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", other.Process.Pid)) {
+		t.Errorf("opening what another process has open gave %v", err)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // it was killed
+	mustOpen(t, dir)
+	if !maps.Equal(before, records(t, dir)) {
+		t.Error("the directory has changed")
+	}
+}
+
 // Training on a bank that changed on disk would make every figure meaningless.
 func TestChangedOnDisk(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
@@ -115,15 +154,28 @@ func TestChangedOnDisk(t *testing.T) {
 			}
 		})
 	}
-	t.Run("ledger lost", func(t *testing.T) {
-		dir := finished(t, program)
-		if err := os.Remove(filepath.Join(dir, "ledger.jsonl")); err != nil {
-			t.Fatal(err)
-		}
-		if err := tryAgain(t.Context(), dir); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("a run without its ledger was taken for a new one: %v", err)
-		}
-	})
+	for name, want := range map[string]string{
+		"ledger.jsonl":     "the ledger is empty, but",
+		"run.json":         "run.json",
+		"bank/train.jsonl": "bank/train.jsonl",
+		"bank":             "bank/manifest.json",
+	} {
+		t.Run(name+" lost", func(t *testing.T) {
+			dir := finished(t, program)
+			remove(t, filepath.Join(dir, filepath.FromSlash(name)))
+			before := records(t, dir)
+			if err := tryAgain(t.Context(), dir); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), want) {
+				t.Errorf("the error is %v, expected one that says %q", err, want)
+			}
+			after := records(t, dir)
+			if name == "ledger.jsonl" { // opening begins an empty one
+				delete(after, filepath.Join(dir, name))
+			}
+			if !maps.Equal(before, after) {
+				t.Error("the directory has changed")
+			}
+		})
+	}
 }
 
 func tryAgain(ctx context.Context, dir string) error {

@@ -15,6 +15,7 @@
 //	evals/000030.jsonl.zst       the raw completions that the figures follow from
 //	receipts/                    evaluation-000030.json, checkpoint-000030.json, finished-000100.json: a Receipt each, and its
 //	                             signature in evaluation-000030.json.sig if the run is signed
+//	parent/                      of a forked run: run.json and ledger.jsonl of the run that it was forked from, as they were
 //
 // Work that is done again after a restore and comes out with other bytes is written under a name that carries the
 // segment (rollouts/000031.s2.jsonl.zst): nothing recorded is ever overwritten. The same names with ".tmp-" before the
@@ -52,9 +53,35 @@
 //
 // # Segments
 //
-// Each opening of a run begins a segment. Its event names the parent segment and the checkpoint that it goes on
-// from. Updates, evaluations and checkpoints of the parent that belong to a later update than that checkpoint are rolled
-// back: their files stay, and they count in nothing. What remains is the retained trajectory, [History].
+// Each opening of a run begins a segment. Its event names the parent segment, the checkpoint that it goes on from, and why.
+// Usually that is the newest checkpoint of the segment before; with a [Restore] it can be any checkpoint of any segment, so
+// segments form a tree. What counts is the path through it to the last segment, the retained trajectory of [History]: of each
+// segment on the path the updates, evaluations and checkpoints up to the update at which the next one left it. All
+// else is rolled back: its files stay, and it counts in nothing. The event says how much a restore takes off
+// the retained trajectory; whoever goes back to a segment that was left has its work on it again. A branch that
+// nothing goes on from contributes nothing once another segment has begun elsewhere.
+//
+// # Asynchronous training
+//
+// While an update trains, groups for the next ones are sampled, by weights that may be older than those that they will
+// train: [Plan] says by how many updates. Groups that are sampled and graded when a checkpoint is taken are in it, ready, and the segment
+// that goes on from it trains on them as they are; the update's event says which segment sampled each group. Groups that were
+// still being sampled are made again. Which is which depends on when the machine stopped and enters no logical digest.
+//
+// # Forks
+//
+// [Fork] lets a run go on in another directory. The child has a copy of the bank, of the checkpoint, and of the parent's
+// run.json and ledger as they were, in parent/; a parent that was forked itself has its own parent/ in there. Its run.json names the
+// parent: the hash that its ledger starts from, the last event that was copied, the event of the checkpoint, the
+// manifest's digest. As the child's ledger starts from its run.json, one chain goes on through both. Segments are numbered on
+// from the parent's, and the parent's trajectory up to the fork is the beginning of the child's: all counts are of the whole run.
+// Raw completions stay where they are; verification of the child reads them from the parent's directory if it is there
+// and finds if it has changed.
+//
+// # Retention
+//
+// With [Run.Retain], checkpoints that need not be kept are removed when a newer one has been written. An event of kind
+// "pruned" comes first, so a checkpoint that is missing without one has been lost.
 package checkpoint
 
 import "errors"

@@ -157,3 +157,27 @@ func TestSignWith(t *testing.T) {
 		t.Error("a key was taken in the middle of a segment")
 	}
 }
+
+// A key may come from anywhere: what is none is an error, and what is one is that one.
+func FuzzParseKey(f *testing.F) {
+	key := ed25519.PublicKey(unhex(f, rfc8032.public))
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(checkpoint.KeyText(key)))
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	f.Add([]byte("ed25519:"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		key, err := checkpoint.ParseKey(data)
+		if err != nil {
+			return
+		}
+		if again, err := checkpoint.ParseKey([]byte(checkpoint.KeyText(key))); err != nil || !again.Equal(key) {
+			t.Errorf("%q gives %v, and that %v, %v", data, key, again, err)
+		}
+		if err := checkpoint.CheckSignature(key, data, data); !errors.Is(err, checkpoint.ErrSignature) {
+			t.Errorf("nothing signed this: %v", err)
+		}
+	})
+}

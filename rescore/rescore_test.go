@@ -31,7 +31,7 @@ func (g lenient) Grade(ctx context.Context, task envs.Task, reply envs.Reply) (e
 	return s, err
 }
 
-func options(t *testing.T, name string) rescore.Options {
+func options(t testing.TB, name string) rescore.Options {
 	t.Helper()
 	source := checkpoint.Grader{Source: "echo"}
 	grader, err := testrun.Grader(source)
@@ -226,4 +226,32 @@ func flip(t *testing.T, path string) {
 	require.NoError(t, err)
 	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(path, data, 0o644))
+}
+
+// Labels may come from anybody who could write to the directory: reading them must end in an error that says so, or in labels
+// that are whole.
+func FuzzRead(f *testing.F) {
+	dir := filepath.Join(f.TempDir(), "run")
+	r, err := checkpoint.Open(dir)
+	require.NoError(f, err)
+	require.NoError(f, testrun.Program{Updates: 1, Every: 2, Seed: 7}.Run(f.Context(), r))
+	require.NoError(f, r.Close())
+	_, err = rescore.Run(f.Context(), dir, options(f, "x"))
+	require.NoError(f, err)
+	path := filepath.Join(dir, "labels", "x", "labels.json")
+	data, err := os.ReadFile(path)
+	require.NoError(f, err)
+	rec, err := checkpoint.Read(dir)
+	require.NoError(f, err)
+	f.Add(data)
+	f.Add([]byte(`{"format":1,"files":null}`))
+	f.Add([]byte(strings.Replace(string(data), `"seq": `, `"seq": -`, 1)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		require.NoError(t, os.WriteFile(path, data, 0o644))
+		if m, err := rescore.Read(dir, "x", rec.Events); err == nil {
+			require.Len(t, m.Files, 2)
+		} else {
+			require.ErrorIs(t, err, checkpoint.ErrDamaged)
+		}
+	})
 }

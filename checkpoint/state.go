@@ -172,24 +172,12 @@ func WeightsDigest(ts []TensorRecord) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// tensorHead is hashed before a tensor's bytes, as in policy.TensorDigest.
-func tensorHead(d DType, shape []int) string {
-	name, ok := map[DType]string{
-		"BOOL": "Bool", "U8": "Uint8", "I8": "Int8", "I16": "Int16", "U16": "Uint16", "F16": "Float16", "BF16": "BFloat16",
-		"I32": "Int32", "U32": "Uint32", "F32": "Float32", "F64": "Float64", "I64": "Int64", "U64": "Uint64", "C64": "Complex64",
-	}[d]
-	if !ok {
-		name = string(d)
-	}
-	return fmt.Sprintf("%s %v\x00", name, shape)
-}
-
 // digested passes a tensor's data on and gives its digest to done at the end.
 func digested(t Tensor, done func(digest string) error) Tensor {
 	data := t.Data
 	t.Data = func(emit func([]byte) error) error {
 		h := sha256.New()
-		io.WriteString(h, tensorHead(t.DType, t.Shape))
+		io.WriteString(h, safetensors.DigestHead(t.DType, t.Shape))
 		err := data(func(p []byte) error {
 			h.Write(p)
 			return emit(p)

@@ -88,6 +88,9 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 		}
 		m.Files[name] = data
 	}
+	if err := m.keepLicences(fsys); err != nil {
+		return nil, nil, err
+	}
 	cfg, fam, err := parseConfig(m.Files[configName])
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", configName, err)
@@ -142,4 +145,20 @@ func readSmall(fsys fs.FS, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", name, info.Size(), maxKept)
 	}
 	return fs.ReadFile(fsys, name)
+}
+
+// keepLicences takes the licences of the folder along.
+func (m *Model) keepLicences(fsys fs.FS) error {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil // a file system that cannot list, such as a remote one
+	}
+	for _, e := range entries {
+		if info, err := fs.Stat(fsys, e.Name()); isLicence(e.Name()) && err == nil && info.Mode().IsRegular() {
+			if m.Files[e.Name()], err = readSmall(fsys, e.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

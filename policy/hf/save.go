@@ -6,71 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/grouper-rl/grouper/internal/safetensors"
 	"github.com/grouper-rl/grouper/policy"
 )
-
-// Save writes a model folder that transformers and [Load] open: the model's Files as they are and the weights, and the tensors that
-// were PassedThrough, bit for bit, in model.safetensors. The folder appears whole or not at all: it is written under a temporary name beside its place, synced and
-// renamed. dir must not exist, or be an empty folder.
-func Save(ctx context.Context, dir string, m *Model, w *policy.Weights) (err error) {
-	if err := matches(m, w); err != nil {
-		return err
-	}
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("saving %s: the folder is not empty: %w", dir, fs.ErrExist)
-	}
-	parent, base := filepath.Split(filepath.Clean(dir))
-	parent = filepath.Clean(parent) // "" is "."
-	tmp, err := os.MkdirTemp(parent, "."+base+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("saving %s: %w", dir, err), os.RemoveAll(tmp))
-		}
-	}()
-	if err := os.Chmod(tmp, 0o755); err != nil { // MkdirTemp makes it private
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
-		if !filepath.IsLocal(name) || filepath.Base(name) != name {
-			return fmt.Errorf("%q is not a file name", name)
-		}
-		if err := write(filepath.Join(tmp, name), func(w io.Writer) error { _, err := w.Write(m.Files[name]); return err }); err != nil {
-			return err
-		}
-	}
-	ts, err := export(ctx, w)
-	if err != nil {
-		return err
-	}
-	passed, closeSource, err := m.passedThrough(ctx)
-	if err != nil {
-		return err
-	}
-	defer closeSource()
-	ts = append(ts, passed...)
-	if err := write(filepath.Join(tmp, weightsName), func(w io.Writer) error {
-		return safetensors.Write(w, map[string]string{"format": "pt"}, ts)
-	}); err != nil {
-		return err
-	}
-	if err := syncDir(tmp); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, dir); err != nil {
-		return err
-	}
-	return syncDir(parent)
-}
 
 // matches checks that the weights are the model's.
 func matches(m *Model, w *policy.Weights) error {

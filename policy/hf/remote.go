@@ -81,7 +81,7 @@ func (f *remoteFile) fetch(at int64) error {
 		return err
 	}
 	defer resp.Body.Close()
-	size := f.size
+	var size int64
 	switch resp.StatusCode {
 	case http.StatusPartialContent:
 		begin, total, err := contentRange(resp.Header.Get("Content-Range"))

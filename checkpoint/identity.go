@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/grouper-rl/grouper/policy/chat"
 )
 
 // Identity is what makes a run this run and no other. Everything except the changeable settings, the versions and the
@@ -74,6 +76,8 @@ func (p EvaluationPlan) Scheduled(update, last int) bool {
 type Grader struct {
 	Source string          `json:"source"`           // "caesar_cipher"
 	Config json.RawMessage `json:"config,omitempty"` // the source's and the grader's settings
+	// Reasoning says how a completion's text is divided; only the answer is graded. nil: the text as it is.
+	Reasoning *chat.Reasoning `json:"reasoning,omitempty"`
 }
 
 // RunFile is the content of run.json.

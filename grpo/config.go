@@ -181,6 +181,9 @@ func (p Parts) validate(c Config) error {
 			return badSetting("Parts.Evaluator.Sampler.Engine", "the engine that samples for training", "with Lag or EvaluateBehind another one: they work at the same time")
 		}
 		samplings = append(samplings, e.Sampler.Sampling)
+		if r, own := e.Sampler.Format.Reasoning(), p.Sampler.Format.Reasoning(); (r == nil) != (own == nil) || r != nil && *r != *own {
+			return badSetting("Parts.Evaluator.Sampler.Format.Chat", "one that divides replies differently", "the markers of Parts.Sampler.Format.Chat: a run has one grader")
+		}
 		frozen := map[string]bool{}
 		for _, task := range slices.Concat(p.Bank.Validation, p.Bank.Confirmation) {
 			frozen[task.ID] = true

@@ -39,14 +39,19 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		Changeable: []string{"updates"},
 		Seed:       cfg.Seed,
 		Plan:       checkpoint.Plan{TasksPerUpdate: cfg.TasksPerUpdate, GroupSize: cfg.GroupSize, Lag: cfg.Lag},
-		Grader:     checkpoint.Grader{Source: manifest.Source.Name, Config: manifest.Source.Config},
-		Digests:    map[string]string{"weights": weights, "prompts": prompts},
-		Versions:   versions(parts.Backend.Kind()),
+		Grader: checkpoint.Grader{
+			Source: manifest.Source.Name, Config: manifest.Source.Config, Reasoning: parts.Sampler.Format.Reasoning(),
+		},
+		Digests:  map[string]string{"weights": weights, "prompts": prompts},
+		Versions: versions(parts.Backend.Kind()),
 		Host: map[string]any{
 			"backend": parts.Backend.Kind(), "os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": runtime.NumCPU(),
 		},
 		About: parts.About,
 		Bank:  parts.Bank.Files(),
+	}
+	if c := parts.Sampler.Format.Chat; c != nil {
+		id.Settings["chat"], id.Digests["template"] = c, c.Digest()
 	}
 	if cfg.Lag > 0 {
 		id.Plan.Staleness = string(cfg.Staleness)

@@ -27,6 +27,7 @@ import (
 	"github.com/grouper-rl/grouper/eval"
 	"github.com/grouper-rl/grouper/internal/testbackend"
 	"github.com/grouper-rl/grouper/optim"
+	"github.com/grouper-rl/grouper/policy/chat"
 	"github.com/grouper-rl/grouper/rollout"
 	"github.com/grouper-rl/grouper/rollout/local"
 	"github.com/grouper-rl/grouper/verify"
@@ -80,6 +81,7 @@ type setup struct {
 	roles [3]int // devices of training, rollout and evaluation
 
 	prompt         func(envs.Task) string              // nil: the question
+	chat           *chat.Format                        // nil: no template
 	grader         envs.Grader                         // nil: echo
 	engine, judge  func(rollout.Engine) rollout.Engine // around those of training and evaluation; nil: as they are
 	behind         bool                                // evaluations in the background
@@ -119,7 +121,7 @@ func (s setup) open(t testing.TB, b *backend.Backend, dir string) (*Trainer, err
 		engine, err := local.New(b, d, local.Options{Device: compute.DeviceNum(device)})
 		require.NoError(t, err)
 		t.Cleanup(engine.Close)
-		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}, Prompt: s.prompt}, Grader: s.grader,
+		return rollout.Sampler{Engine: engine, Format: rollout.Format{Tokenizer: letters{}, Prompt: s.prompt, Chat: s.chat}, Grader: s.grader,
 			Sampling: rollout.Sampling{Temperature: 1, TopP: 1, MaxTokens: 3, Stop: []int32{10}}}
 	}
 	if s.grader == nil {

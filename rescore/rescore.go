@@ -30,6 +30,7 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/policy/chat"
 )
 
 const (
@@ -46,7 +47,7 @@ const Format = 1
 type Options struct {
 	Name    string            // of the folder below labels/: letters, digits, '.', '_' and '-'
 	Grader  envs.Grader       // what grades
-	Source  checkpoint.Grader // names the grader, with all its settings
+	Source  checkpoint.Grader // names the grader, with all its settings; its Reasoning divides replies
 	Version string            // of the grader: "reasoning-gym 0.1.19", a commit, …
 }
 
@@ -120,7 +121,7 @@ func run(ctx context.Context, dir string, o Options) (*Manifest, error) {
 	if len(rec.Events) == 0 {
 		return nil, errors.New("nothing is recorded yet")
 	}
-	w := &writer{dir: dir, grader: o.Grader, tasks: map[string]envs.Task{}}
+	w := &writer{dir: dir, grader: o.Grader, reasoning: o.Source.Reasoning, tasks: map[string]envs.Task{}}
 	bank, err := envs.OpenBank(os.DirFS(filepath.Join(dir, "bank")))
 	if err != nil {
 		return nil, err
@@ -199,10 +200,11 @@ func completions(events []checkpoint.Event) []checkpoint.File {
 }
 
 type writer struct {
-	dir, to string
-	tasks   map[string]envs.Task
-	grader  envs.Grader
-	encoder *zstd.Encoder
+	dir, to   string
+	tasks     map[string]envs.Task
+	grader    envs.Grader
+	reasoning *chat.Reasoning
+	encoder   *zstd.Encoder
 }
 
 // label grades a file.
@@ -251,7 +253,7 @@ func (w *writer) grade(ctx context.Context, l checkpoint.Line) (Label, error) {
 	if err != nil {
 		return Label{}, err
 	}
-	s, err := w.grader.Grade(ctx, task, envs.Reply{Text: l.Text, Finished: l.Finish == "stop"})
+	s, err := w.grader.Grade(ctx, task, envs.Reply{Text: w.reasoning.Answer(l.Text), Finished: l.Finish == "stop"})
 	if err != nil {
 		return Label{}, err
 	}

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/policy/chat"
 )
 
-// Tokenizer is what a [Format] needs of a tokenizer.
+// Tokenizer is what a [Format] needs of a tokenizer. Encode recognises special tokens in a text and adds none.
 type Tokenizer interface {
 	Encode(text string) ([]int32, error)
 	Decode(tokens []int32) (string, error)
@@ -21,21 +22,29 @@ type Tokenizer interface {
 // Format turns a task into prompt tokens, and completion tokens into the text that is graded.
 type Format struct {
 	Tokenizer Tokenizer
-	Prompt    func(envs.Task) string // nil: the question as it is
+	Prompt    func(envs.Task) string // what the model is asked; nil: the question as it is
+	Chat      *chat.Format           // puts that into a chat template, and knows where the answer is in a reply; nil: neither
 }
 
 // Encode returns the prompt tokens of a task.
 func (f Format) Encode(task envs.Task) ([]int32, error) {
+	fail := func(err error) ([]int32, error) { return nil, fmt.Errorf("task %q: %w", task.ID, err) }
 	text := task.Question
 	if f.Prompt != nil {
 		text = f.Prompt(task)
 	}
-	tokens, err := f.Tokenizer.Encode(text)
-	if err == nil && len(tokens) == 0 {
-		err = fmt.Errorf("its prompt has no tokens")
+	if f.Chat != nil {
+		var err error
+		if text, err = f.Chat.Prompt(text); err != nil {
+			return fail(err)
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("task %q: %w", task.ID, err)
+	tokens, err := f.Tokenizer.Encode(text)
+	switch {
+	case err != nil:
+		return fail(err)
+	case len(tokens) == 0:
+		return fail(fmt.Errorf("its prompt has no tokens"))
 	}
 	return tokens, nil
 }
@@ -51,12 +60,20 @@ func (f Format) Text(c Completion) (string, error) {
 	return strings.ToValidUTF8(text, "\uFFFD"), err
 }
 
+// Reasoning says how replies are divided into reasoning and answer; nil: they are answers as they are.
+func (f Format) Reasoning() *chat.Reasoning {
+	if f.Chat == nil {
+		return nil
+	}
+	return f.Chat.Reasoning()
+}
+
 // Group is a task with its graded completions.
 type Group struct {
 	Task        envs.Task
 	Prompt      []int32
 	Completions []Completion
-	Texts       []string     // what was graded, one for each completion
+	Texts       []string     // one for each completion, with its reasoning; what follows that was graded
 	Scores      []envs.Score // one for each completion
 	Segment     int          // the segment of the run that sampled it; 0: none is kept
 }
@@ -136,6 +153,7 @@ func (s Sampler) grade(ctx context.Context, g *Group, k int, c Completion) (err 
 	if g.Texts[k], err = s.Format.Text(c); err != nil {
 		return err
 	}
+	answer := s.Format.Reasoning().Answer(g.Texts[k])
 	var score envs.Score
 	err = s.Retry.Do(ctx, func() (err error) {
 		defer func() {
@@ -143,7 +161,7 @@ func (s Sampler) grade(ctx context.Context, g *Group, k int, c Completion) (err 
 				err = fmt.Errorf("the grader panicked: %v", p)
 			}
 		}()
-		score, err = s.Grader.Grade(ctx, g.Task, envs.Reply{Text: g.Texts[k], Finished: c.Finish == Stop})
+		score, err = s.Grader.Grade(ctx, g.Task, envs.Reply{Text: answer, Finished: c.Finish == Stop})
 		return err
 	})
 	if err != nil {

@@ -66,7 +66,8 @@ func (v *verifier) grade(ctx context.Context, file string, n int, l *checkpoint.
 	if v.grader == nil {
 		return
 	}
-	score, err := v.grader.Grade(ctx, task, envs.Reply{Text: l.Text, Finished: l.Finish == "stop"})
+	answer := v.run.Grader.Reasoning.Answer(l.Text)
+	score, err := v.grader.Grade(ctx, task, envs.Reply{Text: answer, Finished: l.Finish == "stop"})
 	if err != nil {
 		find("grading again failed: "+err.Error(), "", "")
 		return

@@ -67,7 +67,7 @@ func (c *rescoreCommand) source() (checkpoint.Grader, error) {
 	}
 	source := run.Grader
 	if c.Env != "" {
-		source = checkpoint.Grader{Source: c.Env}
+		source = checkpoint.Grader{Source: c.Env, Reasoning: source.Reasoning}
 	}
 	if c.Config != "" {
 		if !json.Valid([]byte(c.Config)) {

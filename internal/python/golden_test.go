@@ -100,7 +100,7 @@ func pythonValue(v any) any {
 		}
 		d := &Dict{values: map[string]any{}}
 		for key, e := range v {
-			d.set(key, pythonValue(e))
+			d.Set(key, pythonValue(e))
 		}
 		return d
 	}

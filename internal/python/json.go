@@ -15,6 +15,9 @@ type Dict struct {
 	values map[string]any
 }
 
+// NewDict returns an empty dict.
+func NewDict() *Dict { return &Dict{values: map[string]any{}} }
+
 // Len is len(d).
 func (d *Dict) Len() int { return len(d.keys) }
 
@@ -35,7 +38,8 @@ func (d *Dict) All() iter.Seq2[string, any] {
 	}
 }
 
-func (d *Dict) set(key string, value any) {
+// Set is d[key] = value.
+func (d *Dict) Set(key string, value any) {
 	if _, ok := d.values[key]; !ok {
 		d.keys = append(d.keys, key)
 	}
@@ -131,7 +135,7 @@ func (p *jsonParser) array(depth int) any {
 }
 
 func (p *jsonParser) object(depth int) any {
-	d := &Dict{values: map[string]any{}}
+	d := NewDict()
 	p.space()
 	if p.take("}") {
 		return d
@@ -146,7 +150,7 @@ func (p *jsonParser) object(depth int) any {
 			p.fail("Expecting ':' delimiter")
 		}
 		p.space()
-		d.set(key, p.value(depth+1))
+		d.Set(key, p.value(depth+1))
 		p.space()
 		switch {
 		case p.take("}"):

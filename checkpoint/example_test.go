@@ -81,7 +81,7 @@ func ExampleRun() {
 	// Output:
 	// going on after update 0 with weights [0 0 0 0]
 	// going on after update 2 with weights [2 0 0 0]
-	// rollouts/000005.jsonl.zst {"loss":0.5,"reward_mean":1,"reward_std":0,"solve_all":1,"solve_none":0,"tokens_max":1,"tokens_mean":1,"truncated":0,"zero_variance":1}
+	// rollouts/000005.jsonl.zst {"groups_dropped":0,"loss":0.5,"reward_mean":1,"reward_std":0,"solve_all":1,"solve_none":0,"tokens_max":1,"tokens_mean":1,"truncated":0,"zero_variance":1}
 }
 
 // A run whose receipts are signed. The key is in a file that "grouper keygen" or "openssl genpkey -algorithm ed25519" made.

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// Figures are the metrics of an update that follow from its completions alone. RecordUpdate adds them to Metrics, and
-// verification computes them again:
+// Figures are the metrics of an update that follow from its completions alone:
 //
 //	reward_mean    mean reward of all completions
 //	reward_std     unbiased standard deviation of the rewards of all completions; 0 for a single one
@@ -58,6 +57,16 @@ func Figures(lines []Line, groupSize int) map[string]float64 {
 		"solve_all": all / groups, "solve_none": none / groups, "zero_variance": equal / groups,
 		"truncated": truncated / n, "tokens_mean": tokens / n, "tokens_max": longest,
 	}
+}
+
+// Figures are those of the update's completions, see [Figures], and "groups_dropped", the number of the groups that were sampled and
+// left out.
+func (u Update) Figures(lines []Line, groupSize int) map[string]float64 {
+	figures := Figures(lines, groupSize)
+	if figures != nil {
+		figures["groups_dropped"] = float64(len(u.DroppedTasks))
+	}
+	return figures
 }
 
 // z95 is the 97.5 % quantile of the normal distribution.

@@ -100,8 +100,7 @@ func (f *RunFile) LocateParent(dir string, elsewhere ...string) (string, error) 
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNoRun) {
 			continue
 		}
-		var at *LedgerError
-		if err != nil && !errors.Is(err, ErrDamaged) && !errors.As(err, &at) && !errors.Is(err, ErrFormat) {
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrFormat) {
 			return "", err
 		}
 		if err == nil {
@@ -188,7 +187,7 @@ func (rec *Record) child(at Restore) (*RunFile, error) {
 	if saved == nil {
 		return nil, errors.New("a run from the base weights is no fork: begin a new one")
 	}
-	if !rec.has(saved) {
+	if !h.own(saved) {
 		return nil, fmt.Errorf("%s is in the directory of the run that this one was forked from: fork from there", saved.Path)
 	}
 	last := rec.Events[len(rec.Events)-1]
@@ -213,9 +212,7 @@ func (rec *Record) child(at Restore) (*RunFile, error) {
 	return &file, nil
 }
 
-// has says whether a checkpoint is in the run's own directory, and not only in that of the run that it was forked from.
-func (rec *Record) has(s *Saved) bool { return rec.History.own(s) }
-
+// own says whether a checkpoint is in the run's own directory, and not only in that of the run that it was forked from.
 func (h *History) own(s *Saved) bool {
 	return s.Segment > h.Inherited || h.parent != nil && s.Path == h.parent.Checkpoint && s.Manifest == h.parent.Manifest
 }

@@ -194,7 +194,7 @@ func (h *History) checkSampledIn(u Update) error {
 	for i, in := range u.SampledIn {
 		// A group came here by one restore after the other: its weights are no later than any checkpoint on the way.
 		at := current
-		for at > in {
+		for at > max(in, 0) {
 			s := h.Segments[at-1]
 			if w := u.groupWeights(i); w > s.Update {
 				return fmt.Errorf("group %d is said to be sampled in segment %d by the weights of update %d, and segment %d began at update %d", i+1, in, w, at, s.Update)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,4 +186,55 @@ func TestReadWhileOpen(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A forger's events may say anything: following them must never panic, and what is taken must stay a trajectory.
+func FuzzFollow(f *testing.F) {
+	join := func(lines ...string) []byte { return []byte(strings.Join(lines, "\n")) }
+	const (
+		first  = `segment {"segment":1,"parent":0,"update":0,"reason":"start"}`
+		one    = `update {"update":1,"weights_update":0,"tasks":["a","b"],"rollouts":{"path":"r","sha256":"","lines":6},"metrics":{}}`
+		saved  = `checkpoint {"update":1,"path":"c","manifest":"m"}`
+		second = `segment {"segment":2,"parent":1,"update":1,"checkpoint":"c","reason":"x"}`
+		back   = `segment {"segment":3,"parent":1,"update":0,"reason":"x","rolled_back":{"updates":1,"responses":6}}`
+		in     = `update {"update":2,"weights_update":0,"group_weights":[0,1],"tasks":["a","b"],"sampled_in":[1,2],"rollouts":{"path":"r","sha256":""},"metrics":{}}`
+		newer  = `checkpoint {"update":2,"path":"d","manifest":"n"}`
+		pruned = `pruned {"checkpoints":[{"update":1,"path":"c","manifest":"m"}]}`
+	)
+	f.Add(join(first, one, saved, second, in, newer, pruned, back, one))
+	f.Add(join(first, one, saved, `evaluation {"update":1}`, `finished {"update":1}`, second, back))
+	f.Add(join(first, one, strings.Replace(in, "[1,2]", "[-1,0]", 1)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var all []checkpoint.Event
+		for i, line := range bytes.Split(data, []byte("\n")) {
+			kind, body, _ := bytes.Cut(line, []byte(" "))
+			all = append(all, checkpoint.Event{Seq: i + 1, Kind: string(kind), Body: body})
+		}
+		h := new(checkpoint.History)
+		taken := len(all)
+		if err := h.Follow(all); err != nil {
+			var at *checkpoint.LedgerError
+			if !errors.As(err, &at) {
+				t.Fatalf("the error is %v", err)
+			}
+			taken = at.Line - 1
+		}
+		again := new(checkpoint.History)
+		if err := again.Follow(all[:taken]); err != nil {
+			t.Fatalf("without the event that was refused: %v", err)
+		}
+		for i, u := range again.Updates {
+			if u.Update != i+1 || u.Segment < 1 || u.Segment > len(again.Segments) {
+				t.Fatalf("update %d of segment %d stands at index %d", u.Update, u.Segment, i)
+			}
+		}
+		for _, s := range again.Checkpoints {
+			if s.Update > again.Update() {
+				t.Fatalf("a checkpoint of update %d after update %d", s.Update, again.Update())
+			}
+		}
+		if again.RolledBack.Updates < 0 || again.RolledBack.Responses < 0 && again.Retained().Responses >= 0 {
+			t.Fatalf("%+v was rolled back", again.RolledBack)
+		}
+	})
 }

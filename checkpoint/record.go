@@ -16,7 +16,7 @@ import (
 // RecordUpdate writes the completions of an update and then its event. Update must be the one after the last; lines must
 // be TasksPerUpdate groups of GroupSize completions, in the order of Tasks, samples in order; dropped are the groups of
 // DroppedTasks likewise, none of which has two different rewards. Rollouts and Dropped are filled in, and
-// Metrics gets the [Figures] of the lines; a metric of such a name with another value is an error.
+// Metrics gets the [Update.Figures], which verification computes again; a metric of such a name with another value is an error.
 func (r *Run) RecordUpdate(ctx context.Context, u Update, lines, dropped []Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *Run) RecordUpdate(ctx context.Context, u Update, lines, dropped []Line)
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
 	var err error
-	if u.Metrics, err = mergeMetrics(u.Metrics, Figures(lines, r.file.Plan.GroupSize)); err != nil {
+	if u.Metrics, err = mergeMetrics(u.Metrics, u.Figures(lines, r.file.Plan.GroupSize)); err != nil {
 		return fmt.Errorf("checkpoint: %s: %w", what, err)
 	}
 	data, err := encodeLines(lines)

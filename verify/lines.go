@@ -148,7 +148,7 @@ func (v *verifier) update(ctx context.Context, at place, u checkpoint.Update, he
 			v.find(Finding{File: u.Rollouts.Path, Task: id, What: "the update trains on a task that the run is evaluated on"})
 		}
 	}
-	v.metrics(at, u, checkpoint.Figures(lines, v.run.Plan.GroupSize))
+	v.metrics(at, u, u.Figures(lines, v.run.Plan.GroupSize))
 	return len(lines) + len(dropped), lines
 }
 

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -70,6 +71,14 @@ func TestDroppedGroups(t *testing.T) {
 		t.Fatal("no group was dropped")
 	}
 	f := forger{t: t, dir: dir}
+	f.ledger(func(kind string, body map[string]any) {
+		if kind == checkpoint.KindUpdate && body["update"] == json.Number(fmt.Sprint(u.Update)) {
+			body["metrics"].(map[string]any)["groups_dropped"] = 0
+		}
+	})
+	found(t, check(t, dir), "ledger.jsonl", fmt.Sprintf("metric groups_dropped of update %d: expected %d, found 0", u.Update, len(u.DroppedTasks)))
+	dir = write(t, p, 4)
+	f = forger{t: t, dir: dir}
 	f.lines(u.Dropped.Path, func(lines []map[string]any) []map[string]any {
 		lines[1]["prompt"] = []int{3, 2, 1}
 		return lines

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -115,7 +116,7 @@ func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, blame(jobs, err)
 	}
 	if len(sampled) != len(jobs) {
 		return nil, fmt.Errorf("the engine returned %d groups for %d requests", len(sampled), len(jobs))
@@ -143,6 +144,22 @@ func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 		return nil, err
 	}
 	return groups, nil
+}
+
+// blame names the task of an engine's error, or those of the whole call.
+func blame(jobs []Job, err error) error {
+	var request *RequestError
+	switch {
+	case errors.As(err, &request) && request.Request >= 0 && request.Request < len(jobs):
+		task := jobs[request.Request].Task.ID
+		if request.Sample < 0 {
+			return fmt.Errorf("task %q: %w", task, err)
+		}
+		return fmt.Errorf("task %q, sample %d: %w", task, request.Sample, err)
+	case len(jobs) == 1:
+		return fmt.Errorf("task %q: %w", jobs[0].Task.ID, err)
+	}
+	return fmt.Errorf("%d tasks, %q to %q: %w", len(jobs), jobs[0].Task.ID, jobs[len(jobs)-1].Task.ID, err)
 }
 
 // grade decodes and grades a completion. A grader that panics fails like one that returns an error.

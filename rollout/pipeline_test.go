@@ -313,7 +313,8 @@ func TestFailureAndCancellation(t *testing.T) {
 		p.Consume()
 	}
 	_, err = p.Next(t.Context()) // by those of update 3
-	require.ErrorContains(t, err, "sampling for update 5: the engine is down (tried 2 times)")
+	require.ErrorContains(t, err, "sampling for update 5: task \"task/1")
+	require.ErrorContains(t, err, "the engine is down (tried 2 times)")
 	down = false
 	_, err = p.Next(t.Context())
 	require.NoError(t, err)
@@ -330,6 +331,25 @@ func TestFailureAndCancellation(t *testing.T) {
 	defer cancel()
 	_, err = p.Next(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// Whoever reads an error of the engine must learn which task and sample it is about.
+func TestEngineErrorsNameTheTask(t *testing.T) {
+	for want, err := range map[string]error{
+		`task "task/2", sample 1: request 2, sample 1: broken`: &rollout.RequestError{Request: 2, Sample: 1, Err: errors.New("broken")},
+		`task "task/0": request 0: broken`:                     &rollout.RequestError{Request: 0, Sample: -1, Err: errors.New("broken")},
+		`4 tasks, "task/0" to "task/3": broken`:                errors.New("broken"),
+		`4 tasks, "task/0" to "task/3": request 9: broken`:     &rollout.RequestError{Request: 9, Sample: -1, Err: errors.New("broken")},
+	} {
+		pl := plan(&delayed{fail: func(int, []int32) error { return err }})
+		p, newErr := rollout.NewPipeline(pl, rollout.State{})
+		require.NoError(t, newErr)
+		p.Publish(&policy.Weights{})
+		_, got := p.Next(t.Context())
+		require.ErrorContains(t, got, "sampling for update 1: "+want)
+		require.ErrorIs(t, got, err)
+		p.Close()
+	}
 }
 
 // An engine that samples by other weights than it was given would make a run that its record does not describe.

@@ -14,9 +14,25 @@ type Engine interface {
 	Load(ctx context.Context, w *policy.Weights) error
 	// Generate samples one completion for each seed of each request and returns them in that order. A completion
 	// depends on the weights, the sampling settings, its prompt and its seed, and on nothing else in the call, up to the
-	// rounding of an engine's log-probs. The same call gives the same bits.
+	// rounding of an engine's log-probs. The same call gives the same bits. What one request is to blame for is a [RequestError].
 	Generate(ctx context.Context, reqs []Request, s Sampling) ([][]Completion, error)
 }
+
+// RequestError says which request of a call an engine could not serve, so that whoever made the call can say which task that is.
+type RequestError struct {
+	Request int // index
+	Sample  int // index of the seed; -1: the request as a whole
+	Err     error
+}
+
+func (e *RequestError) Error() string {
+	if e.Sample < 0 {
+		return fmt.Sprintf("request %d: %v", e.Request, e.Err)
+	}
+	return fmt.Sprintf("request %d, sample %d: %v", e.Request, e.Sample, e.Err)
+}
+
+func (e *RequestError) Unwrap() error { return e.Err }
 
 // Request asks for the completions of one prompt.
 type Request struct {

@@ -35,7 +35,7 @@ func (r *row) last() int32 {
 // add appends a sampled token.
 func (r *row) add(token int32, full, filtered float32, stop []int32) error {
 	if token < 0 {
-		return fmt.Errorf("request %d, sample %d: the logits of token %d are not finite", r.request, r.index, len(r.Tokens))
+		return &rollout.RequestError{Request: r.request, Sample: r.index, Err: fmt.Errorf("the logits of token %d are not finite", len(r.Tokens))}
 	}
 	r.Tokens, r.LogProbs, r.Filtered = append(r.Tokens, token), append(r.LogProbs, full), append(r.Filtered, filtered)
 	switch {

@@ -219,15 +219,18 @@ func (e *Engine) check(reqs []rollout.Request, s rollout.Sampling) error {
 		return errors.New("local engine: no requests")
 	}
 	for i, r := range reqs {
+		bad := func(format string, args ...any) error {
+			return &rollout.RequestError{Request: i, Sample: -1, Err: fmt.Errorf(format, args...)}
+		}
 		switch at := outside(r.Prompt); {
 		case len(r.Seeds) == 0:
-			return fmt.Errorf("request %d has no seeds", i)
+			return bad("it has no seeds")
 		case len(r.Prompt) == 0:
-			return fmt.Errorf("request %d has an empty prompt", i)
+			return bad("its prompt is empty")
 		case len(r.Prompt) >= context:
-			return fmt.Errorf("request %d: a prompt of %d tokens leaves no room in a context of %d", i, len(r.Prompt), context)
+			return bad("a prompt of %d tokens leaves no room in a context of %d", len(r.Prompt), context)
 		case at >= 0:
-			return fmt.Errorf("request %d: token %d of the prompt is %d, the vocabulary has %d", i, at, r.Prompt[at], vocab)
+			return bad("token %d of the prompt is %d, the vocabulary has %d", at, r.Prompt[at], vocab)
 		}
 	}
 	return nil

@@ -291,14 +291,14 @@ func TestBadInput(t *testing.T) {
 		reqs []rollout.Request
 		s    rollout.Sampling
 	}{
-		"no requests":                  {nil, one},
-		"request 1 has an empty":       {[]rollout.Request{ok, {Seeds: seeds}}, one},
-		"request 1 has no seeds":       {[]rollout.Request{ok, {Prompt: []int32{1}}}, one},
-		"request 0: a prompt of 8 tok": {[]rollout.Request{{Prompt: make([]int32, 8), Seeds: seeds}}, one},
-		"token 1 of the prompt is 5":   {[]rollout.Request{{Prompt: []int32{0, 5}, Seeds: seeds}}, one},
-		"token 0 of the prompt is -1":  {[]rollout.Request{{Prompt: []int32{-1}, Seeds: seeds}}, one},
-		"MaxTokens is 0":               {[]rollout.Request{ok}, rollout.Sampling{Temperature: 1}},
-		"Stop[1] is 5":                 {[]rollout.Request{ok}, rollout.Sampling{Temperature: 1, MaxTokens: 1, Stop: []int32{0, 5}}},
+		"no requests":                    {nil, one},
+		"request 1: its prompt is empty": {[]rollout.Request{ok, {Seeds: seeds}}, one},
+		"request 1: it has no seeds":     {[]rollout.Request{ok, {Prompt: []int32{1}}}, one},
+		"request 0: a prompt of 8 tok":   {[]rollout.Request{{Prompt: make([]int32, 8), Seeds: seeds}}, one},
+		"token 1 of the prompt is 5":     {[]rollout.Request{{Prompt: []int32{0, 5}, Seeds: seeds}}, one},
+		"token 0 of the prompt is -1":    {[]rollout.Request{{Prompt: []int32{-1}, Seeds: seeds}}, one},
+		"MaxTokens is 0":                 {[]rollout.Request{ok}, rollout.Sampling{Temperature: 1}},
+		"Stop[1] is 5":                   {[]rollout.Request{ok}, rollout.Sampling{Temperature: 1, MaxTokens: 1, Stop: []int32{0, 5}}},
 	} {
 		_, err := e.Generate(t.Context(), c.reqs, c.s)
 		require.ErrorContains(t, err, want)

@@ -58,11 +58,18 @@ func (s *addedSet) cut(text string, stretch func(string), token func(id int32)) 
 		if t.singleWord && (s.wordBefore(text, start) || s.wordAfter(text, end)) {
 			continue
 		}
-		if t.lstrip && done < start {
-			start = done + s.spaceBefore(text[done:start])
+		if t.lstrip {
+			if start < done {
+				start = done
+			} else {
+				start = done + s.spaceBefore(text[done:start])
+			}
 		}
 		if t.rstrip {
 			end = s.classes.run(text, end, space)
+		}
+		if start >= end { // all of it was taken by the token before
+			continue
 		}
 		if done < start {
 			stretch(text[done:start])

@@ -3,7 +3,6 @@ package tokenizer_test
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -30,15 +29,6 @@ func BenchmarkParse(b *testing.B) {
 			b.ReportMetric(float64(cpu()-start)/float64(b.N)/1e6, "cpu-ms/op")
 		})
 	}
-}
-
-// cpu is the CPU time of this process in nanoseconds: a busy machine changes it less than the time that passes.
-func cpu() int64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // BenchmarkEncode encodes the texts in $GROUPER_TEXTS with the tokenizers in $GROUPER_TOKENIZERS, in documents of 2,000 bytes.

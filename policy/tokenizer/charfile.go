@@ -121,12 +121,12 @@ func ParseChar(file, config []byte) (*Char, error) {
 		// Files of other tokenizers have other types in the same places.
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return nil, fmt.Errorf("%w: %w", ErrNotChar, err)
+			return nil, fmt.Errorf("%w: %s: %w", ErrNotChar, FileName, err)
 		}
 		return nil, fileError(FileName, err)
 	}
 	if f.Model.Type != "WordLevel" {
-		return nil, fmt.Errorf("%w: model type %q", ErrNotChar, f.Model.Type)
+		return nil, fmt.Errorf("%w: %s: model.type %q", ErrNotChar, FileName, f.Model.Type)
 	}
 	c := CharConfig{Special: make([]string, 0, len(f.AddedTokens))}
 	tokens := make([]string, len(f.Model.Vocab))
@@ -138,13 +138,13 @@ func ParseChar(file, config []byte) (*Char, error) {
 	}
 	for i, s := range f.AddedTokens {
 		if i >= len(tokens) || tokens[i] != s.Content {
-			return nil, fmt.Errorf("%w: added token %q is not token %d of the vocabulary", ErrNotChar, s.Content, i)
+			return nil, fmt.Errorf("%w: %s: added token %q is not token %d of the vocabulary", ErrNotChar, FileName, s.Content, i)
 		}
 		c.Special = append(c.Special, s.Content)
 	}
 	for id, token := range tokens[len(c.Special):] {
 		if utf8.RuneCountInString(token) != 1 {
-			return nil, fmt.Errorf("%w: token %d, %q, is not one character", ErrNotChar, id+len(c.Special), token)
+			return nil, fmt.Errorf("%w: %s: token %d, %q, is not one character", ErrNotChar, FileName, id+len(c.Special), token)
 		}
 		c.Alphabet += token
 	}

@@ -1,69 +1,18 @@
 package tokenizer
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 )
 
-// merge is what becomes of a pair of neighbouring tokens: the rank in the upper half, the token in the lower. Lower ranks go
-// first, so that merges compare like their ranks.
-type merge uint64
-
-const noMerge = ^merge(0)
-
-func (m merge) id() int32    { return int32(m) }
-func (m merge) rank() uint32 { return uint32(m >> 32) }
-
-// mergeTable is a hash table with linear probing from pairs of tokens to merges. Half of it is empty, since most look-ups
-// find nothing.
-type mergeTable struct {
-	slots []mergeSlot
-	shift uint // 64 - log2(len(slots))
-}
-
-type mergeSlot struct {
-	pair  uint64
-	value merge
-}
-
-func newMergeTable(n int) mergeTable {
-	log := max(bits.Len(uint(2*n)), 4)
-	t := mergeTable{make([]mergeSlot, 1<<log), uint(64 - log)}
-	for i := range t.slots {
-		t.slots[i].value = noMerge
-	}
-	return t
-}
-
-func pair(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
-
-func (t *mergeTable) slot(p uint64) *mergeSlot {
-	mask := uint64(len(t.slots) - 1)
-	for i := p * 0x9E3779B97F4A7C15 >> t.shift; ; i++ {
-		s := &t.slots[i&mask]
-		if s.pair == p || s.value == noMerge {
-			return s
-		}
-	}
-}
-
-// set makes a pair merge into id. Of two merges of one pair the last one holds.
-func (t *mergeTable) set(a, b, id int32, rank uint32) {
-	p := pair(a, b)
-	*t.slot(p) = mergeSlot{p, merge(rank)<<32 | merge(uint32(id))}
-}
-
-func (t *mergeTable) get(a, b int32) merge { return t.slot(pair(a, b)).value }
-
 // bpe is the model: byte-pair encoding of a piece of text.
 type bpe struct {
 	ids          map[string]int32 // the vocabulary by the text that a token stands for
-	longest      int              // bytes of the longest entry in ids
+	longest      int              // bytes of the longest of these texts
 	merges       mergeTable
 	ignoreMerges bool            // an entry of the vocabulary is one token even where no merges lead to it
-	whole        []atomic.Uint32 // by id: whether merging the token's text gives the token; see isWhole
+	whole        []atomic.Uint32 // whether merging a token's text gives the token; see isWhole
 	bytes        *[256]int32     // the tokens of single bytes; nil: symbols are characters
 	fallback     *[256]int32     // tokens <0x00> … <0xFF> for characters that the vocabulary lacks; nil: there are none
 	unknown      int32           // for other characters that it lacks; None: they vanish
@@ -208,16 +157,15 @@ const heapFrom = 128
 // mergeByScan merges the pair of the lowest rank, the leftmost of equals, until there is none.
 func (m *bpe) mergeByScan(ids []int32, next []merge) []int32 {
 	for {
-		at, best := 0, noMerge
+		lowest := noMerge // with the position in the lower half, so that the search needs no branches
 		for i, v := range next {
-			if v < best {
-				at, best = i, v
-			}
+			lowest = min(lowest, v>>32<<32|merge(i))
 		}
-		if best == noMerge {
+		at := int(uint32(lowest))
+		if lowest.rank() == noMerge.rank() {
 			return ids
 		}
-		ids[at] = best.id()
+		ids[at] = next[at].id()
 		ids = append(ids[:at+1], ids[at+2:]...)
 		next = append(next[:at], next[at+1:]...)
 		next[at] = noMerge

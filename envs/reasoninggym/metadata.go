@@ -1,6 +1,7 @@
 package reasoninggym
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -28,7 +29,7 @@ func metadataFields(metadata []byte) iter.Seq2[string, []byte] {
 				return
 			}
 			value, after := cutValue(after)
-			if value == nil || !yield(string(name), value) {
+			if value == nil || !yield(string(name), bytes.TrimSpace(value)) {
 				return
 			}
 			rest = after

@@ -1,6 +1,7 @@
 package reasoninggym
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -196,6 +197,37 @@ func TestFaults(t *testing.T) {
 			}
 			if score[Upstream] == score[Corrected] && made[Upstream].Question == made[Corrected].Question && made[Upstream].Answer == made[Corrected].Answer {
 				t.Errorf("%s, %q: %q scores %v in both modes", info.Name, f.What, f.Example(made[Upstream]), score[Upstream])
+			}
+		}
+	}
+}
+
+// Metadata may have been written by another program, such as upstream: white space between its parts must not change a score.
+func TestScoreOfSpacedMetadata(t *testing.T) {
+	for _, info := range Names() {
+		for _, mode := range []Mode{Upstream, Corrected} {
+			d, err := New(info.Name, Config{"mode": mode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 10 {
+				task, err := d.Task(t.Context(), i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				spaced := task
+				var b bytes.Buffer
+				if err := json.Indent(&b, task.Metadata, " ", "\t"); err != nil {
+					t.Fatal(err)
+				}
+				spaced.Metadata = b.Bytes()
+				for _, answer := range []string{task.Answer, task.Answer + "1", "1", "[1]", "P", "wrong"} {
+					want, err1 := d.Score(t.Context(), task, answer)
+					got, err2 := d.Score(t.Context(), spaced, answer)
+					if got != want || err1 != nil || err2 != nil {
+						t.Errorf("%s: %q scores %v (%v) with the metadata %s, else %v (%v)", task.ID, answer, got, err2, spaced.Metadata, want, err1)
+					}
+				}
 			}
 		}
 	}

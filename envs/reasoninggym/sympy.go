@@ -408,8 +408,8 @@ func (p *sympyParser) operand() sympyValue {
 	case rest == "":
 		panic(noValue("the end"))
 	case rest[0] == '(':
-		list := p.list()
-		if len(list) != 1 {
+		list, comma := p.list()
+		if len(list) != 1 || comma {
 			panic(noValue("tuple"))
 		}
 		return list[0]
@@ -434,16 +434,15 @@ func (p *sympyParser) operand() sympyValue {
 	if !strings.HasPrefix(p.text[p.at:], "(") {
 		panic(noValue("function"))
 	}
-	arguments := p.list()
+	arguments, _ := p.list()
 	if len(arguments) < f.least || len(arguments) > f.most {
 		panic(noValue("%d arguments", len(arguments)))
 	}
 	return f.call(arguments)
 }
 
-// list is what stands in parentheses, between commas. A comma behind a single value in plain parentheses makes a tuple, which
-// none of the callers takes either.
-func (p *sympyParser) list() (values []sympyValue) {
+// list is what stands in parentheses, between commas, and whether there is one behind the last value.
+func (p *sympyParser) list() (values []sympyValue, comma bool) {
 	if p.parentheses++; p.parentheses > sympyParentheses {
 		panic(noValue("too many parentheses"))
 	}
@@ -451,7 +450,8 @@ func (p *sympyParser) list() (values []sympyValue) {
 	p.space()
 	for {
 		values = append(values, p.comparison())
-		if !p.take(",") {
+		comma = p.take(",")
+		if !comma || strings.HasPrefix(p.text[p.at:], ")") {
 			break
 		}
 	}
@@ -460,7 +460,7 @@ func (p *sympyParser) list() (values []sympyValue) {
 		panic(noValue("no parenthesis"))
 	}
 	p.at++
-	return values
+	return values, comma
 }
 
 func isASCIIDigit(c byte) bool  { return c >= '0' && c <= '9' }

@@ -146,7 +146,7 @@ func TestProcess(t *testing.T) {
 	if err != nil || task.ID != "test/child/17" || task.Question != "item 17" || task.Answer != "17" || task.Key != "" || !strings.Contains(string(task.Metadata), "pid") {
 		t.Errorf("%+v, %v", task, err)
 	}
-	for answer, want := range map[string]float64{"the task": 1, "0": 0, "1": 1, "0.125": 0.125} {
+	for answer, want := range map[string]float64{"the task": 1, "0": 0, "1": 1, "0.125": 0.125, "1.0000000000000002": 1, "-1e-17": 0} {
 		if got, err := p.Score(t.Context(), mine, answer); got != want || err != nil {
 			t.Errorf("%q: %v, %v", answer, got, err)
 		}

@@ -3,18 +3,15 @@
 //
 // # Any Python dataset or scorer
 //
-// With these lines in worker.py, any dataset of reasoning-gym is an environment, and so is any scorer that is put in their place:
+// With these ten lines in worker.py, any dataset of reasoning-gym is an environment, and so is any scorer that is put in their place:
 //
 //	import json, sys, reasoning_gym
-//	for line in sys.stdin:
-//	    ask, reply = json.loads(line), {}
+//	for ask in map(json.loads, sys.stdin):
 //	    try:
-//	        if ask["call"] == "open":
-//	            data = reasoning_gym.create_dataset(**ask["config"])
-//	        elif ask["call"] == "task":
-//	            reply = data[ask["index"]]
-//	        else:
-//	            reply = {"score": data.score_answer(ask["answer"], ask["task"])}
+//	        match ask:
+//	            case {"call": "open"}: reply, data = {}, reasoning_gym.create_dataset(**ask["config"])
+//	            case {"call": "task"}: reply = data[ask["index"]]
+//	            case {"call": "score"}: reply = {"score": data.score_answer(ask["answer"], ask["task"])}
 //	    except Exception as e:
 //	        reply = {"error": repr(e)}
 //	    print(json.dumps({**reply, "id": ask["id"]}), flush=True)
@@ -166,15 +163,17 @@ func decode(data []byte, value any) error {
 	return nil
 }
 
-// checked returns a score that exists and is in [0,1].
+// checked returns a score that exists and is in [0,1]. A scorer that adds up parts may come out a little beyond, as some of
+// upstream's do: 1.0000000000000002 is 1.
 func checked(score *float64) (float64, error) {
+	const rounding = 1e-9
 	if score == nil {
 		return 0, errors.New("the reply has no score")
 	}
-	if !(*score >= 0 && *score <= 1) {
+	if !(*score >= -rounding && *score <= 1+rounding) {
 		return 0, fmt.Errorf("the score is %v, must be in [0,1]", *score)
 	}
-	return *score, nil
+	return min(max(*score, 0), 1), nil
 }
 
 // excerpt quotes the beginning of a reply.

@@ -382,7 +382,7 @@ func readParts(value any) ([]CompositePart, error) {
 	}
 	list := reflect.ValueOf(value)
 	if list.Kind() != reflect.Slice {
-		return nil, fmt.Errorf("datasets is %#v, must be a list of objects with name, weight and config", value)
+		return nil, fmt.Errorf("datasets is %s, must be a list of objects with name, weight and config", shown(value))
 	}
 	var parts []CompositePart
 	for i := range list.Len() {
@@ -398,7 +398,7 @@ func readParts(value any) ([]CompositePart, error) {
 func readPart(value any) (part CompositePart, err error) {
 	fields, ok := asConfig(value)
 	if !ok {
-		return part, fmt.Errorf("is %#v, must be an object with name, weight and config", value)
+		return part, fmt.Errorf("is %s, must be an object with name, weight and config", shown(value))
 	}
 	var own struct {
 		Name   string  `json:"name"`
@@ -413,7 +413,7 @@ func readPart(value any) (part CompositePart, err error) {
 		return part, nil
 	}
 	if part.Config, ok = asConfig(own.Config); !ok {
-		return part, fmt.Errorf("config is %#v, must be an object", own.Config)
+		return part, fmt.Errorf("config is %s, must be an object", shown(own.Config))
 	}
 	return part, nil
 }

@@ -61,7 +61,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return []byte(n.String()), nil
 }
 
-// UnmarshalJSON reads a JSON number: an integer up to 2^53, or a float.
+// UnmarshalJSON reads a JSON number: an integer below 2^53, or a float.
 func (n *Number) UnmarshalJSON(data []byte) error { return n.set(json.Number(data)) }
 
 // set takes what a Config may hold for a number.
@@ -80,8 +80,8 @@ func (n *Number) set(value any) error {
 		return fmt.Errorf("%v is no number", value)
 	}
 	n.value, n.integer = f, !strings.ContainsAny(text, ".eEnN")
-	if n.integer && math.Abs(f) > 1<<53 {
-		return fmt.Errorf("%v is above 2^53", value)
+	if n.integer && math.Abs(f) >= 1<<53 {
+		return fmt.Errorf("%v is not below 2^53", value)
 	}
 	return nil
 }
@@ -116,10 +116,22 @@ func decodeConfig(config Config, targets ...any) error {
 			return fmt.Errorf("there is no field %q, there are: %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if err := decodeField(config[name], field); err != nil {
-			return fmt.Errorf("%s is %#v, must be %s", name, config[name], kindName(field.Type()))
+			return fmt.Errorf("%s is %s, must be %s", name, shown(config[name]), kindName(field.Type()))
 		}
 	}
 	return nil
+}
+
+// shown is a value as JSON, or as Go writes it where JSON has no such value.
+func shown(value any) string {
+	if value == nil {
+		return "null"
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%#v", value)
+	}
+	return string(data)
 }
 
 func decodeField(value any, field reflect.Value) error {
@@ -184,7 +196,7 @@ func kindName(t reflect.Type) string {
 	case reflect.Slice:
 		return "a list, each element " + kindName(t.Elem())
 	}
-	return "a number" // Number is the one struct
+	return "a number, an integer below 2^53 or a float" // Number is the one struct
 }
 
 // cloneSettings copies a config struct with its lists.

@@ -29,7 +29,7 @@ type IsomorphicStringsConfig struct {
 func (c IsomorphicStringsConfig) validate() error {
 	return check(
 		atLeast("min_string_length", c.MinStringLength, 2),
-		atLeast("max_string_length", c.MaxStringLength, c.MinStringLength),
+		between("max_string_length", c.MaxStringLength, c.MinStringLength, 100*maxTerms),
 		between("p_solvable", c.PSolvable, 0, 1),
 	)
 }

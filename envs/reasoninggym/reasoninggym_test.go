@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/grouper-rl/grouper/envs"
 )
@@ -47,10 +48,10 @@ func TestNewRefuses(t *testing.T) {
 		{"caesar_cipher", Config{"MIN_WORDS": 1}, `there is no field "MIN_WORDS"`},
 		{"caesar_cipher", Config{"min_words": "5"}, `min_words is "5", must be an integer`},
 		{"caesar_cipher", Config{"min_words": 5.5}, `min_words is 5.5, must be an integer`},
-		{"caesar_cipher", Config{"min_words": nil}, `min_words is <nil>, must be an integer`},
+		{"caesar_cipher", Config{"min_words": nil}, `min_words is null, must be an integer`},
 		{"caesar_cipher", Config{"min_words": math.NaN()}, `min_words is NaN, must be an integer`},
 		{"caesar_cipher", Config{"delimiter": 5}, `delimiter is 5, must be a string`},
-		{"caesar_cipher", Config{"seed": nil}, `seed is <nil>, must be an integer`},
+		{"caesar_cipher", Config{"seed": nil}, `seed is null, must be an integer`},
 		{"caesar_cipher", Config{"seed": json.Number("9223372036854775808")}, `seed`},
 		{"caesar_cipher", Config{"size": 0}, `size is 0, must be at least 1`},
 		{"caesar_cipher", Config{"min_words": 0}, `min_words is 0, must be at least 1`},
@@ -63,17 +64,18 @@ func TestNewRefuses(t *testing.T) {
 		{"caesar_cipher", Config{"mode": "strict"}, `mode is "strict", must be one of ["upstream" "corrected"]`},
 		{"basic_arithmetic", Config{"operators": "+"}, `operators is "+", must be a list, each element a string`},
 		{"basic_arithmetic", Config{"operators": []string{"+", "**"}}, `an element of operators is "**", must be one of ["+" "-" "*" "/"]`},
-		{"basic_arithmetic", Config{"operators": []any{"+", nil}}, `operators is []interface {}{"+", interface {}(nil)}, must be a list, each element a string`},
+		{"basic_arithmetic", Config{"operators": []any{"+", nil}}, `operators is ["+",null], must be a list, each element a string`},
 		{"basic_arithmetic", Config{"operators": []string{}}, `operators is empty`},
 		{"basic_arithmetic", Config{"whitespace": "two"}, `whitespace is "two", must be one of ["no_space" "single" "random"]`},
 		{"number_sorting", Config{"min_value": "1"}, `min_value is "1", must be a number`},
+		{"number_sorting", Config{"min_value": json.Number("9007199254740993")}, `min_value is 9007199254740993, must be a number, an integer below 2^53 or a float`},
 		{"number_sorting", Config{"min_value": math.Inf(-1)}, `min_value is -Inf, must be finite`},
 		{"number_sorting", Config{"min_value": 3, "max_value": 3}, `max_value is 3, must be above 3`},
 		{"base_conversion", Config{"min_base": 9, "max_base": 9}, `max_base is 9, must be 10 to 36`},
 		{"isomorphic_strings", Config{"p_solvable": 1.5}, `p_solvable is 1.5, must be 0 to 1`},
 		{"isomorphic_strings", Config{"p_solvable": true}, `p_solvable is true, must be a number`},
 		{"isomorphic_strings", Config{"min_string_length": 1}, `min_string_length is 1, must be at least 2`},
-		{"isomorphic_strings", Config{"max_string_length": 1}, `max_string_length is 1, must be at least 2`},
+		{"isomorphic_strings", Config{"max_string_length": 1}, `max_string_length is 1, must be 2 to 1000000`},
 	} {
 		_, err := New(c.name, c.config)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -136,6 +138,38 @@ func TestTaskErrors(t *testing.T) {
 	}{{t.Context(), -1, "index is -1"}, {t.Context(), 1, "above 2^63-1"}, {stopped, 0, "canceled"}} {
 		if _, err := d.Task(c.ctx, c.index); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// Some settings let upstream search for ever. A user who stops waiting must get the goroutine back.
+func TestEndlessItemsEndWithTheContext(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config Config
+	}{
+		{"graph_color", Config{"num_colors": 1, "min_num_vertices": 100, "max_num_vertices": 100, "edge_probability": 0.9}},
+		{"ab", Config{"length": 10_000}},
+		{"tsumego", Config{"min_board_size": 5, "max_board_size": 5, "max_stones": 1 << 40}},
+		{"sokoban", Config{"min_boxes": 9, "max_boxes": 9, "max_depth": 2}},
+		{"maze", Config{"min_dist": 5000, "max_dist": 5000, "min_grid_size": 1000, "max_grid_size": 1000}},
+		{"basic_arithmetic", Config{"operators": []string{"+", "/"}, "min_terms": 9, "max_terms": 9, "min_digits": 60, "max_digits": 60}},
+		{"propositional_logic", Config{"min_vars": 20, "max_vars": 20, "min_statements": 1000, "max_statements": 1000, "min_complexity": 12, "max_complexity": 12}},
+		{"knights_knaves", Config{"n_people": 20, "depth_constraint": 10, "width_constraint": 10}},
+		{"composite", Config{"datasets": []CompositePart{{"ab", 1, Config{"length": 10_000}}}}},
+	} {
+		d, err := New(c.name, c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		start := time.Now()
+		_, err = d.Task(ctx, 0)
+		cancel()
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
+			t.Errorf("%s: %v after %v", c.name, err, took)
+		} else {
+			t.Log(c.name, took)
 		}
 	}
 }
@@ -270,31 +304,48 @@ func dumpTask(t *testing.T, d *Dataset, index int) string {
 	return string(data)
 }
 
-// A model may write anything. Every text must have a score in [0,1] in both modes, and the oracle of a corrected dataset must have 1.
-func FuzzScore(f *testing.F) {
-	for _, s := range []string{"", "True", "Truee", "IT WAS", "\x00", "\xff\xfe", "é", "nan", "1e400", "1e999999999", "[[", "0x", "['1', '2']", "$\\frac{1}{2}$", "1_0/٣",
-		strings.Repeat("(", 999), strings.Repeat("[", 2000), strings.Repeat("9", 5000)} {
-		f.Add(uint16(3), s)
-	}
-	var all []*Dataset
+// judged is a dataset with some of its tasks.
+type judged struct {
+	*Dataset
+	tasks []envs.Task
+}
+
+// all returns every dataset in both modes, with so many tasks.
+func all(tb testing.TB, tasks int) (all []judged) {
 	for _, info := range Names() {
 		for _, mode := range []Mode{Upstream, Corrected} {
 			d, err := New(info.Name, Config{"mode": mode})
 			if err != nil {
-				f.Fatal(err)
+				tb.Fatal(err)
 			}
-			all = append(all, d)
+			j := judged{Dataset: d}
+			for i := 0; len(j.tasks) < tasks; i++ {
+				task, err := d.Task(tb.Context(), i)
+				if errors.Is(err, ErrNoItem) {
+					continue
+				}
+				if err != nil {
+					tb.Fatal(err)
+				}
+				j.tasks = append(j.tasks, task)
+			}
+			all = append(all, j)
 		}
 	}
-	f.Fuzz(func(t *testing.T, index uint16, answer string) {
-		for _, d := range all {
-			task, err := d.Task(t.Context(), int(index))
-			if errors.Is(err, ErrNoItem) {
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+	return all
+}
+
+// A model may write anything. Every text must have a score in [0,1] in both modes, and the oracle of a corrected dataset must have 1.
+func FuzzScore(f *testing.F) {
+	for _, s := range []string{"", "True", "Truee", "IT WAS", "\x00", "\xff\xfe", "é", "nan", "1e400", "1e999999999", "[[", "0x", "['1', '2']", "$\\frac{1}{2}$", "1_0/٣",
+		"9**9**9", `{"0": 1}`, "P ∨ ¬P", "a is a knight", "1 + 2i", "A → B", "LURD", "_ 1 2", strings.Repeat("(", 999), strings.Repeat("[", 2000), strings.Repeat("9", 5000)} {
+		f.Add(uint8(3), s)
+	}
+	const tasks = 8
+	datasets := all(f, tasks)
+	f.Fuzz(func(t *testing.T, index uint8, answer string) {
+		for _, d := range datasets {
+			task := d.tasks[index%tasks]
 			for _, a := range []string{answer, task.Answer + answer, answer + task.Answer} {
 				score, err := d.Score(t.Context(), task, a)
 				if err != nil || !(score >= 0 && score <= 1) {
@@ -310,6 +361,29 @@ func FuzzScore(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A reward that takes minutes stops a run. What a model can write of 20 kB must be judged in a moment, whatever it is.
+func TestScoreEnds(t *testing.T) {
+	const size = 20_000
+	texts := map[string]string{"powers": "9**9**9**9", "exponent": "1e999999999", "fraction": "1/1e-99999999", "decimal": "1e999999999999999999", "digits before": strings.Repeat("9", size) + "e-5"}
+	for _, part := range []string{
+		"(", "[", "{", `{"a":`, "[[1],", "-", "~", "¬", "(P → ", "P ∧ ", "9", "9**", "1+", "1_", "0x", "1 ", "1,", "\n", "\\frac{", "$", "i", "A → ", "LURD", "knight ", "is a ", "e is a knight and ", "#A ", "\u0130", "é", "\xff", "'", `"\u0041`,
+	} {
+		texts[part] = strings.Repeat(part, size/len(part))
+	}
+	for _, d := range all(t, 1) {
+		task := d.tasks[0]
+		for name, text := range texts {
+			for _, answer := range []string{text, task.Answer + text, text + task.Answer} {
+				start := time.Now()
+				score, err := d.Score(t.Context(), task, answer)
+				if took := time.Since(start); took > 5*time.Second || err != nil || !(score >= 0 && score <= 1) {
+					t.Errorf("%s, %s: %q scores %v (%v) after %v", task.ID, d.common.Mode, name, score, err, took)
+				}
+			}
+		}
+	}
 }
 
 func BenchmarkTask(b *testing.B) {

@@ -20,6 +20,15 @@ func peer() decoder.Config {
 		MaxPositions: 256, NormEps: 1e-6, Rope: decoder.Rope{Theta: 1e4}}
 }
 
+// peerRecurrent is as large and has gated DeltaNet in three of four layers.
+func peerRecurrent() decoder.Config {
+	c := peer()
+	c.NormStyle, c.QKNorm, c.GatedOutput, c.Rope.Partial = decoder.NormOffset, true, true, 0.25
+	c.PerLayer = []decoder.Layer{{Recurrent: true}, {Recurrent: true}, {Recurrent: true}, {}}
+	c.DeltaNet = decoder.DeltaNet{KeyHeads: 2, ValueHeads: 4, KeyDim: 32, ValueDim: 32, Kernel: 4}
+	return c
+}
+
 const benchGroups, benchEach, benchPrompt, benchLength = 8, 8, 64, 64
 
 func eachBackend(b *testing.B, f func(b *testing.B, be *backend.Backend)) {
@@ -37,9 +46,12 @@ func eachBackend(b *testing.B, f func(b *testing.B, be *backend.Backend)) {
 // prompts of 64 tokens.
 func BenchmarkTrainStep(b *testing.B) {
 	eachBackend(b, func(b *testing.B, be *backend.Backend) {
-		for _, way := range []string{"shared", "separate", "rematerialized"} {
+		for _, way := range []string{"shared", "separate", "rematerialized", "recurrent"} {
 			b.Run(way, func(b *testing.B) {
 				c := peer()
+				if way == "recurrent" {
+					c = peerRecurrent()
+				}
 				c.Rematerialize = way == "rematerialized"
 				d, w := build(b, c)
 				defer w.Free()
@@ -86,9 +98,14 @@ func BenchmarkTrainStep(b *testing.B) {
 
 // BenchmarkDecodeStep is one token for each of 64 rows with a cache of 128 slots.
 func BenchmarkDecodeStep(b *testing.B) {
+	for name, c := range map[string]decoder.Config{"attention": peer(), "recurrent": peerRecurrent()} {
+		b.Run(name, func(b *testing.B) { benchmarkDecodeStep(b, c) })
+	}
+}
+
+func benchmarkDecodeStep(b *testing.B, c decoder.Config) {
 	eachBackend(b, func(b *testing.B, be *backend.Backend) {
 		const rows = 64
-		c := peer()
 		d, w := build(b, c)
 		defer w.Free()
 		n := len(w.Params)

@@ -1,6 +1,6 @@
 // Package decoder is a decoder-only transformer built from a configuration: RMSNorm, rotary positions, grouped-query
-// attention and a gated MLP or a mixture of experts, as in Llama, Qwen 2 and 3, Mistral, OLMo 2, SmolLM 3 and Gemma 3. Weights have
-// the names and shapes of Hugging Face's checkpoints.
+// attention or gated DeltaNet, and a gated MLP or a mixture of experts, as in Llama, Qwen 2, 3 and 3.5, Mistral, OLMo 2, SmolLM 3 and
+// Gemma 3. Weights have the names and shapes of Hugging Face's checkpoints.
 package decoder
 
 import (
@@ -18,7 +18,7 @@ import (
 // panic, as GoMLX does, when shapes do not fit; run them inside a backend.Func.
 //
 // Weights may be passed as float32 or bfloat16, whatever dtype they are stored in; matrix products and the residual
-// stream have that dtype, norms, rotations, softmax and logits are computed in float32.
+// stream have that dtype, norms, rotations, softmax, the states of recurrent layers and logits are computed in float32.
 type Decoder struct {
 	cfg     Config
 	params  []policy.Param

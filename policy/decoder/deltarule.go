@@ -15,7 +15,7 @@ type deltaHeads struct {
 	rate  *graph.Node // [B,T,ValueHeads], how far a token corrects the state: 0 to 1
 }
 
-// deltaChunk is how many tokens are computed at once. The work grows with it and the number of steps falls.
+// deltaChunk is the longest chunk. The work for a token grows with it, and the number of chunks falls.
 const deltaChunk = 64
 
 // deltaRule is the gated delta rule (Gated Delta Networks, arXiv 2412.06464, equation 10): with a state S [KeyDim,ValueDim] for each value
@@ -62,8 +62,8 @@ func deltaStep(x deltaHeads, state *graph.Node) (out, after *graph.Node) {
 func deltaChunks(x deltaHeads, state *graph.Node) (out, after *graph.Node) {
 	rows, width, keyHeads, keyDim := x.q.Shape().Dim(0), x.q.Shape().Dim(1), x.q.Shape().Dim(2), x.q.Shape().Dim(3)
 	share, valueDim := x.v.Shape().Dim(2)/keyHeads, x.v.Shape().Dim(3) // value heads of a key head
-	size := min(width, deltaChunk)
-	count := (width + size - 1) / size
+	count := (width + deltaChunk - 1) / deltaChunk
+	size := (width + count - 1) / count
 	g := x.q.Graph()
 	// cut goes from [B,T,…] to [B,count,size,…]. Filler changes nothing: its keys are zero and its decay is 0.
 	cut := func(x *graph.Node, dims ...int) *graph.Node {

@@ -66,7 +66,7 @@ func TestFlags(t *testing.T) {
 	out, code := child(t, "flags", "-updates", "5", "-seed", "3", "-quiet")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "Optimizer:adam")
-	require.Contains(t, out, "Updates:5 EvalEvery:10 Seed:3 Quiet:true")
+	require.Contains(t, out, "Updates:5 EvalEvery:10 Lag:0 Seed:3 Quiet:true")
 	out, code = child(t, "flags", "-updates", "5", "quiet")
 	require.Equal(t, 2, code)
 	require.Contains(t, out, `"quiet" is no flag`)

@@ -46,7 +46,7 @@ func TestEvaluateSympyEnds(t *testing.T) {
 	} {
 		start := time.Now()
 		v, err := evaluateSympy(text)
-		if d := time.Since(start); d > 2*time.Second {
+		if d := time.Since(start); d > 30*time.Second { // some hundredths on a machine that has nothing else to do
 			t.Errorf("%s: %v (%v, %v)", name, d, v.Float64(), err)
 		} else {
 			t.Log(name, d, v.Float64(), err)

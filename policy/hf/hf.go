@@ -9,6 +9,7 @@ import (
 	"io/fs"
 
 	"github.com/grouper-rl/grouper/policy"
+	"github.com/grouper-rl/grouper/policy/chat"
 	"github.com/grouper-rl/grouper/policy/decoder"
 	"github.com/grouper-rl/grouper/policy/tokenizer"
 )
@@ -30,7 +31,9 @@ type Model struct {
 	Tokenizer tokenizer.Tokenizer // nil if the folder has none or one that is not supported
 	// TokenizerErr says why Tokenizer is nil though the folder has a tokenizer.json; it wraps [tokenizer.ErrUnsupported].
 	TokenizerErr error
-	Generation   Generation // special tokens and sampling settings
+	Chat         *chat.Template // nil if the folder has no chat template or one that cannot be read
+	ChatErr      error          // says why Chat is nil; it wraps [chat.ErrNoTemplate] if there is none
+	Generation   Generation     // special tokens and sampling settings
 	// Files holds the folder's small files as they are, by name: config.json, generation_config.json, tokenizer and chat
 	// template. [Save] writes them unchanged.
 	Files map[string][]byte
@@ -110,6 +113,9 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 		default:
 			m.Tokenizer = tok
 		}
+	}
+	if m.Chat, err = chat.Load(fsys); err != nil {
+		m.Chat, m.ChatErr = nil, err
 	}
 	stored, err := openWeights(fsys)
 	if err != nil {

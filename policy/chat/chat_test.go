@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/grouper-rl/grouper/internal/golden"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -79,7 +81,7 @@ func TestLoadErrors(t *testing.T) {
 		`chat template "tool_use": line 1`:      {"tokenizer_config.json": file(`{"chat_template": [{"name": "tool_use", "template": "{{"}]}`)},
 		"bos_token is neither a string nor":     {"chat_template.jinja": file("a"), "tokenizer_config.json": file(`{"bos_token": 5}`)},
 		"chat_template.json: unexpected end":    {"chat_template.json": file(`{`)},
-		`"default": line 0: UnicodeDecodeError`: {"chat_template.jinja": file("\xff")},
+		`"default": UnicodeDecodeError`: {"chat_template.jinja": file("\xff")},
 	} {
 		_, err := Load(files)
 		require.ErrorContains(t, err, want)
@@ -268,6 +270,9 @@ func FuzzRender(f *testing.F) {
 		"{{ [1, 2.5, (3,), {'a': -1 // 2}] + [x] * 3 }}{{ 'x' in 'xy' and not 1 < 2 <= 3 }}{{ messages[0].content[1:-1:2] }}{{ strftime_now('%Y') }}",
 	} {
 		f.Add(source, `[{"role": "user", "content": "Hé <b>"}, {"role": "assistant", "content": [{"type": "text", "text": "x"}], "reasoning": "r"}]`)
+	}
+	for _, file := range golden.Glob(f, "chat/templates/*.jinja") {
+		f.Add(string(golden.Read(f, file)), `[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1.0}}}]}, {"role": "tool", "content": "c"}]`)
 	}
 	f.Fuzz(func(t *testing.T, source, conversation string) {
 		tmpl, err := Parse(source, map[string]string{"bos_token": "<s>"})

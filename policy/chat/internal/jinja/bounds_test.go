@@ -40,6 +40,7 @@ func TestHostileTemplatesAreStopped(t *testing.T) {
 		"squared integer":        grow("3", "ns.x * ns.x"),
 		"power":                  "{{ 7 ** 10000000000 }}",
 		"repeated text":          "{{ 'ab' * 10000000000 }}",
+		"repeated long text":     "{{ ('ab' * 1000000) * 9223372036854775807 }}",
 		"repeated empty list":    "{{ [] * 10000000000 }}{{ [[]] * 10000000000 }}",
 		"indent":                 "{{ 'a'|indent(100000000000) }}",
 		"JSON indent":            "{{ [1]|tojson(indent=100000000000) }}",

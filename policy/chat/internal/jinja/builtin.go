@@ -82,8 +82,11 @@ var globals = map[string]any{
 			fail("TypeError", "range expected 1 to 3 arguments, got %d", len(args))
 		}
 		start, stop, step := bounds[0], bounds[1], bounds[2]
-		if step == 0 {
+		switch {
+		case step == 0:
 			fail("ValueError", "range() arg 3 must not be zero")
+		case max(start, stop, step, -start, -stop, -step) >= far:
+			fail("OverflowError", "range() of numbers beyond %d", far)
 		}
 		kind := fmt.Sprintf("range(%d, %d)", start, stop)
 		if step != 1 {

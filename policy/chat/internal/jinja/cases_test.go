@@ -66,3 +66,27 @@ func TestCasesAsJinja2(t *testing.T) {
 	require.Equal(t, unsupported, refused)
 	t.Logf("%d cases, %d refused", len(lines), len(refused))
 }
+
+// The time that a prompt takes beside what sampling its completions takes.
+func BenchmarkRender(b *testing.B) {
+	source := golden.Read(b, filepath.Join("..", "..", "..", "..", "testdata", "golden", "chat", "templates", "qwen3_5_think.jinja"))
+	messages, err := python.ParseJSON(`[{"role": "system", "content": "Answer."}, {"role": "user", "content": "Question"}]`)
+	require.NoError(b, err)
+	t, err := Parse(string(source))
+	require.NoError(b, err)
+	b.Run("parse", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Parse(string(source)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("render", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := t.Render(b.Context(), map[string]any{"messages": messages, "add_generation_prompt": true, "tools": nil}, time.Time{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -72,13 +72,19 @@ func (t *Template) render(e *evaluator, variables map[string]any) (out Output, e
 	return Output{Text: string(e.out), Generated: e.generated}, nil
 }
 
-// lineError is an error at a line of the template.
+// lineError is an error at a line of the template; 0: of the whole.
 type lineError struct {
 	line int
 	err  error
 }
 
-func (e lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
+func (e lineError) Error() string {
+	if e.line == 0 {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("line %d: %v", e.line, e.err)
+}
+
 func (e lineError) Unwrap() error { return e.err }
 
 // errInternal marks a mistake in this package. Templates cannot provoke it, as far as fuzzing can tell.
@@ -88,14 +94,14 @@ var errInternal = errors.New("internal error")
 func catch(err *error, line func() int) {
 	switch e := recover().(type) {
 	case nil:
-	case runtime.Error:
-		*err = lineError{line(), fmt.Errorf("%w: %w", errInternal, e)}
 	case lineError:
 		*err = e
+	case runtime.Error:
+		*err = lineError{line(), fmt.Errorf("%w: %w", errInternal, e)}
 	case error:
 		*err = lineError{line(), e}
 	default:
-		panic(e) // neither package does that
+		*err = lineError{line(), fmt.Errorf("%w: %v", errInternal, e)}
 	}
 }
 

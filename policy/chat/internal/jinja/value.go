@@ -314,9 +314,11 @@ func (e *evaluator) position(key any, n int) (int, bool) {
 	return i, i >= 0 && i < n
 }
 
-// index is operator.index(v); what no sequence can reach is cut off.
+// far is more than the length of any sequence; products of it with a length are still integers.
+const far = 1 << 32
+
+// index is operator.index(v), cut off at far.
 func (e *evaluator) index(v any) int {
-	const far = 1 << 40
 	switch v := v.(type) {
 	case undefined:
 		v.fail()

@@ -81,7 +81,7 @@ func TestLoadErrors(t *testing.T) {
 		`chat template "tool_use": line 1`:      {"tokenizer_config.json": file(`{"chat_template": [{"name": "tool_use", "template": "{{"}]}`)},
 		"bos_token is neither a string nor":     {"chat_template.jinja": file("a"), "tokenizer_config.json": file(`{"bos_token": 5}`)},
 		"chat_template.json: unexpected end":    {"chat_template.json": file(`{`)},
-		`"default": UnicodeDecodeError`: {"chat_template.jinja": file("\xff")},
+		`"default": UnicodeDecodeError`:         {"chat_template.jinja": file("\xff")},
 	} {
 		_, err := Load(files)
 		require.ErrorContains(t, err, want)

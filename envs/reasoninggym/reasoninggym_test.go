@@ -166,7 +166,7 @@ func TestEndlessItemsEndWithTheContext(t *testing.T) {
 		start := time.Now()
 		_, err = d.Task(ctx, 0)
 		cancel()
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 60*time.Second {
 			t.Errorf("%s: %v after %v", c.name, err, took)
 		} else {
 			t.Log(c.name, took)
@@ -378,7 +378,7 @@ func TestScoreEnds(t *testing.T) {
 			for _, answer := range []string{text, task.Answer + text, text + task.Answer} {
 				start := time.Now()
 				score, err := d.Score(t.Context(), task, answer)
-				if took := time.Since(start); took > 5*time.Second || err != nil || !(score >= 0 && score <= 1) {
+				if took := time.Since(start); took > 30*time.Second || err != nil || !(score >= 0 && score <= 1) {
 					t.Errorf("%s, %s: %q scores %v (%v) after %v", task.ID, d.common.Mode, name, score, err, took)
 				}
 			}

@@ -14,10 +14,12 @@ var baseConversion = definition[BaseConversionConfig]{
 	category:    "algorithmic",
 	description: "Write a number in another base.",
 	defaults:    BaseConversionConfig{MinBase: 2, MaxBase: 16, MinValue: 0, MaxValue: 1000},
-	prepare:     prepareBaseConversion,
+	prepare:     func(c BaseConversionConfig) (generator, error) { return prepareBaseConversion(c, digitsUpstream), nil },
 
-	scoreCorrected: scoreBaseConversion,
+	prepareCorrected: func(c BaseConversionConfig) (generator, error) { return prepareBaseConversion(c, digits), nil },
+	scoreCorrected:   scoreBaseConversion,
 	faults: []Fault{
+		{What: "0 has no digit in bases other than 2 and 16: the question has no number, or the answer is empty; corrected, it is 0.", Config: Config{"max_value": 1}, Index: 1, Answer: "0"},
 		{What: "A right number with leading zeros gets a part of the credit, and one with capital letters none; corrected, the value counts.", Answer: "00{answer}"},
 	},
 	curriculum: []Attribute{
@@ -43,7 +45,7 @@ func (c BaseConversionConfig) validate() error {
 	)
 }
 
-func prepareBaseConversion(c BaseConversionConfig) (generator, error) {
+func prepareBaseConversion(c BaseConversionConfig, digits func(value, base int) string) generator {
 	var difficulty object
 	difficulty.ints("base", c.MinBase, c.MaxBase)
 	difficulty.ints("value", c.MinValue, c.MaxValue)
@@ -53,7 +55,7 @@ func prepareBaseConversion(c BaseConversionConfig) (generator, error) {
 		for target == source {
 			target = r.RandInt(c.MinBase, c.MaxBase)
 		}
-		given, wanted := strconv.FormatInt(int64(value), source), strconv.FormatInt(int64(value), target)
+		given, wanted := digits(value, source), digits(value, target)
 		m.int("decimal_value", value)
 		m.int("source_base", source)
 		m.int("target_base", target)
@@ -66,7 +68,16 @@ func prepareBaseConversion(c BaseConversionConfig) (generator, error) {
 				"Now, convert the " + baseName(source) + " number " + given + " to " + baseName(target) + "\n",
 			answer: wanted,
 		}, nil
-	}, nil
+	}
+}
+
+func digits(value, base int) string { return strconv.FormatInt(int64(value), base) }
+
+func digitsUpstream(value, base int) string {
+	if value == 0 && base != 2 && base != 16 {
+		return ""
+	}
+	return digits(value, base)
 }
 
 func baseName(base int) string {

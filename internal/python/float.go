@@ -7,20 +7,6 @@ import (
 	"strings"
 )
 
-// Float is a float that is written to JSON as json.dumps does: 100.0 and not 100.
-type Float float64
-
-// MarshalJSON writes repr(f). Unlike json.dumps it has no text for values that JSON lacks.
-func (f Float) MarshalJSON() ([]byte, error) {
-	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
-		return nil, Error{"ValueError", "Out of range float values are not JSON compliant: " + f.String()}
-	}
-	return AppendFloat(nil, float64(f)), nil
-}
-
-// String is repr(f).
-func (f Float) String() string { return FloatRepr(float64(f)) }
-
 // FloatRepr is repr(f), which is also str(f): the shortest digits that read back as f.
 func FloatRepr(f float64) string { return string(AppendFloat(nil, f)) }
 

@@ -54,7 +54,6 @@ func TestWrongArgumentsRaise(t *testing.T) {
 		"counts":        {func() { SampleCounts(r, []int{1}, []int{0}, 0) }, "ValueError"},
 		"counts length": {func() { SampleCounts(r, []int{1}, []int{1, 1}, 0) }, "ValueError"},
 		"pop":           {func() { NewSet[int]().Pop() }, "KeyError"},
-		"at":            {func() { NewSet(1, 2).At(2) }, "IndexError"},
 		"unhashable":    {func() { NewSet[[4]int]() }, "TypeError"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,11 +95,6 @@ func TestSetIsASet(t *testing.T) {
 				t.Fatalf("Discard(%d)", k)
 			}
 			delete(want, [2]int{k, -k})
-		}
-		for i, k := range s.List() {
-			if s.At(i) != k {
-				t.Fatalf("element %d is %v, want %v", i, s.At(i), k)
-			}
 		}
 		for len(want) > 0 {
 			if s.Len() != len(want) || len(s.List()) != len(want) {

@@ -32,8 +32,6 @@ func AppendRepr(b []byte, v any) []byte {
 		return v.Append(b)
 	case float64:
 		return AppendFloat(b, v)
-	case Float:
-		return AppendFloat(b, float64(v))
 	case Char:
 		return appendQuoted(b, string(rune(v)))
 	case string:

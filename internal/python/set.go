@@ -93,20 +93,6 @@ func (s *Set[T]) List() []T {
 	return list
 }
 
-// At is list(s)[i]. With it, At(r.Below(s.Len())) is choice(list(s)) without the list.
-func (s *Set[T]) At(i int) T {
-	if i < 0 || i >= s.used {
-		raise("IndexError", "list index out of range")
-	}
-	j := 0
-	for ; s.table[j].state != active || i > 0; j++ {
-		if s.table[j].state == active {
-			i--
-		}
-	}
-	return s.table[j].key
-}
-
 // Contains is key in s.
 func (s *Set[T]) Contains(key T) bool { return s.has(key, s.hash(key)) }
 

@@ -73,7 +73,9 @@ func TestHostileTemplatesAreStopped(t *testing.T) {
 			require.ErrorIs(t, err, ErrLimit)
 		})
 	}
-	require.ErrorIs(t, render(t.Context(), loop("{{ a }}")), ErrLimit)
+	if !testing.Short() {
+		require.ErrorIs(t, render(t.Context(), loop("{{ a }}")), ErrLimit)
+	}
 }
 
 func render(ctx context.Context, source string) error {

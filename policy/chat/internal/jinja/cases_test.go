@@ -37,6 +37,9 @@ func TestCasesAsJinja2(t *testing.T) {
 	require.NoError(t, err)
 	refused := map[string]int{}
 	lines := golden.Lines(t, filepath.Join("testdata", "cases.jsonl.gz"))
+	if testing.Short() { // the race detector has no use for all of them
+		lines = lines[len(lines)-1000:]
+	}
 	for _, line := range lines {
 		var c struct {
 			Template, Error string
@@ -63,7 +66,9 @@ func TestCasesAsJinja2(t *testing.T) {
 			t.Errorf("%s\n got %q\nwant %q", c.Template, out.Text, *c.Expected)
 		}
 	}
-	require.Equal(t, unsupported, refused)
+	if !testing.Short() {
+		require.Equal(t, unsupported, refused)
+	}
 	t.Logf("%d cases, %d refused", len(lines), len(refused))
 }
 

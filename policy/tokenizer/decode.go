@@ -34,6 +34,7 @@ func (t *BPE) DecodeSkipSpecial(ids []int32) (string, error) { return t.decode(i
 
 func (t *BPE) decode(ids []int32, skipSpecial bool) (string, error) {
 	s := t.Stream(skipSpecial)
+	s.done = make([]byte, 0, 5*len(ids))
 	for i, id := range ids {
 		if id < 0 {
 			return "", fmt.Errorf("token %d at %d, allowed are 0 and above", id, i)

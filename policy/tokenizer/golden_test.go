@@ -106,6 +106,7 @@ func TestGoldenEncode(t *testing.T) {
 			}
 		})
 	}
+	require.NotZero(t, total)
 	t.Logf("%d rows", total)
 }
 
@@ -158,6 +159,7 @@ func TestGoldenDecode(t *testing.T) {
 			checkDecode(t, f.tok, c.IDs, c.Decoded, c.DecodedSkip)
 		}
 	}
+	require.NotZero(t, total)
 	t.Logf("%d rows", total)
 }
 
@@ -184,6 +186,7 @@ func TestGoldenStream(t *testing.T) {
 			}
 		}
 	}
+	require.NotZero(t, total)
 	t.Logf("%d rows", total)
 }
 
@@ -204,6 +207,7 @@ func TestGoldenTokenBytes(t *testing.T) {
 			total++
 		}
 	}
+	require.NotZero(t, total)
 	t.Logf("%d tokens", total)
 }
 
@@ -227,5 +231,6 @@ func TestGoldenReject(t *testing.T) {
 			}
 		}
 	}
+	require.NotZero(t, total)
 	t.Logf("%d files", total)
 }

@@ -79,10 +79,10 @@ func (m *bpeModel) vocabulary(byteLevel bool) (*vocabularyBuilder, error) {
 	var read []entry
 	all := make([]byte, 0, len(m.Vocab))
 	r := jsonWalker{data: m.Vocab}
-	if !r.open('{') {
+	if !r.skip('{') {
 		return nil, fieldError(field, "not an object of tokens and ids")
 	}
-	for more := !r.close('}'); more; more = r.comma() {
+	for more := !r.skip('}'); more; more = r.skip(',') {
 		token := r.string()
 		r.skip(':')
 		id, err := r.id()
@@ -245,7 +245,7 @@ func byteToken(s string) (byte, bool) {
 func (b *bpe) readMerges(data []byte, v *vocabularyBuilder) error {
 	const field = "model.merges"
 	r := jsonWalker{data: data}
-	if !r.open('[') {
+	if !r.skip('[') {
 		return fieldError(field, "not a list")
 	}
 	if v.byteLevel {
@@ -254,7 +254,7 @@ func (b *bpe) readMerges(data []byte, v *vocabularyBuilder) error {
 	type merging struct{ a, b, id int32 }
 	list := make([]merging, 0, len(v.entries))
 	var left, right, joined []byte // what the tokens stand for
-	for more := !r.close(']'); more; more = r.comma() {
+	for more := !r.skip(']'); more; more = r.skip(',') {
 		x, y, err := r.merge()
 		if err != nil {
 			return fieldError(field, "[%d] %w", len(list), err)
@@ -323,10 +323,6 @@ func (w *jsonWalker) skip(b byte) bool {
 	return false
 }
 
-func (w *jsonWalker) open(b byte) bool  { return w.skip(b) }
-func (w *jsonWalker) close(b byte) bool { return w.skip(b) }
-func (w *jsonWalker) comma() bool       { return w.skip(',') }
-
 // string is the string that comes next, nil if something else does. It may be part of the data.
 func (w *jsonWalker) string() []byte {
 	if w.peek() != '"' {
@@ -354,11 +350,11 @@ func (w *jsonWalker) string() []byte {
 // merge is the merge that comes next, as a pair of strings or as one with a space between. Both are nil for what was the first
 // line of merges.txt.
 func (w *jsonWalker) merge() (left, right []byte, err error) {
-	if w.open('[') {
+	if w.skip('[') {
 		left = w.string()
-		w.comma()
+		w.skip(',')
 		right = w.string()
-		if left == nil || right == nil || !w.close(']') {
+		if left == nil || right == nil || !w.skip(']') {
 			return nil, nil, errors.New("is not a pair of strings")
 		}
 		return left, right, nil

@@ -5,6 +5,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 
+	"github.com/grouper-rl/grouper/internal/reduce"
 	"github.com/grouper-rl/grouper/policy"
 )
 
@@ -95,7 +96,7 @@ func tokenLogProbs(logits, tokens *graph.Node, temperature float64) (logp, entro
 	highest := graph.StopGradient(graph.ReduceAndKeep(logits, graph.ReduceMax, -1))
 	shifted := graph.Sub(logits, highest)
 	exp := graph.Exp(shifted)
-	total := graph.ReduceAndKeep(exp, graph.ReduceSum, -1)
+	total := reduce.Sum(exp)
 	logTotal := graph.Squeeze(graph.Log(total), -1)
 	ids := graph.Iota(logits.Graph(), shapes.Make(dtypes.Int32, logits.Shape().Dimensions...), -1)
 	zeros := graph.ZerosLike(shifted)
@@ -104,6 +105,6 @@ func tokenLogProbs(logits, tokens *graph.Node, temperature float64) (logp, entro
 	logp = graph.Sub(graph.ReduceSum(chosen, -1), logTotal)
 	// -Σ p·log p = log Z - Σ p·shifted; tokens of probability 0 may have a logit of -Inf.
 	finite := graph.Where(graph.GreaterThan(exp, zeros), shifted, zeros)
-	mean := graph.ReduceSum(graph.Mul(graph.Div(exp, total), finite), -1)
+	mean := graph.Squeeze(reduce.Sum(graph.Mul(graph.Div(exp, total), finite)), -1)
 	return logp, graph.Sub(logTotal, mean)
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/grouper-rl/grouper/internal/reduce"
 )
 
 // Draw draws one token for each of B rows in a graph, as [Distribution] says but in float32. It takes float32 logits [B,V]
@@ -24,7 +26,7 @@ func Draw(logits, uniform *graph.Node, s Sampling) (token, full, filtered *graph
 		z = graph.DivScalar(z, s.Temperature)
 	}
 	weight := graph.Exp(z)
-	logSum := graph.Log(graph.ReduceSum(weight, 1))
+	logSum := graph.Squeeze(graph.Log(reduce.Sum(weight)), 1)
 	if s.Temperature == 0 {
 		token = graph.ReduceMin(graph.Where(graph.Equal(z, graph.ZerosLike(z)), ids, none), 1)
 		filtered = graph.ZerosLike(uniform)

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -142,6 +143,14 @@ func fork(ctx context.Context, d disk, now func() time.Time, parent string, at R
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	for above := filepath.Dir(child); ; above = filepath.Dir(above) {
+		if _, err := os.Lstat(filepath.Join(above, ledgerName)); err == nil {
+			return fmt.Errorf("the new directory would be inside the run directory %s, whose record it would spoil", above)
+		}
+		if above == filepath.Dir(above) {
+			break
+		}
+	}
 	rec, err := Read(parent)
 	if err != nil {
 		return err
@@ -160,10 +169,7 @@ func fork(ctx context.Context, d disk, now func() time.Time, parent string, at R
 	if err := makeDir(d, above); err != nil {
 		return err
 	}
-	tmp := filepath.Join(above, temporary+filepath.Base(child))
-	if err := clearTemporary(d, tmp, fs.ModeDir); err != nil {
-		return err
-	}
+	tmp := filepath.Join(above, temporary+filepath.Base(child)+"-"+rand.Text()) // nobody else's, whatever else is there
 	c := copier{ctx, d, parent, tmp}
 	if err := c.run(rec, file); err != nil {
 		return errors.Join(err, d.RemoveAll(tmp))

@@ -8,13 +8,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Restore names a checkpoint to go on from: that of an update, as a segment had it.
 type Restore struct {
 	Segment int // whose trajectory the update is on; 0: the retained one
 	Update  int
-	Reason  string // why, for the record
+	Reason  string // why, for the record: a line of text. A program that is started again with the same Restore goes on with the branch
 }
 
 // resume checks that the directory is the run it should be and finds the state to go on from.
@@ -52,6 +53,13 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 		}
 	}
 	last := r.history.Segments[len(r.history.Segments)-1]
+	if last.Signer != segment.Signer && last.Signer != "" {
+		is := "with " + segment.Signer
+		if segment.Signer == "" {
+			is = "not"
+		}
+		r.note("the receipts were signed with %s and are %s signed from here on: no key will verify all of them", last.Signer, is)
+	}
 	for _, name := range slices.Sorted(maps.Keys(now.Versions)) {
 		if was := last.Versions[name]; was != now.Versions[name] {
 			r.note("the version of %s was %q and is %q", name, was, now.Versions[name])
@@ -77,7 +85,7 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 		return nil, fmt.Errorf("the first segment of a forked run goes on from where it was forked, update %d of segment %d", p.Update, p.Segment)
 	case r.ledger.seq == 0:
 		state, err = r.restore(segment, Restore{Segment: p.Segment, Update: p.Update, Reason: p.Reason})
-	case at != nil:
+	case at != nil && !r.history.restored(*at):
 		state, err = r.restore(segment, *at)
 	default:
 		segment.Reason = "resume"
@@ -99,6 +107,15 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 		}
 	}
 	return state, nil
+}
+
+// restored says that the present trajectory is the branch that a restore began, which a program that was started again goes on with.
+func (h *History) restored(at Restore) bool {
+	s := h.Segments[len(h.Segments)-1]
+	for s.Reason == "resume" && s.Parent > 0 {
+		s = h.Segments[s.Parent-1]
+	}
+	return s.Update == at.Update && s.Reason == at.Reason && (at.Segment == 0 || at.Segment == s.Parent)
 }
 
 // restore opens the checkpoint that was asked for.
@@ -130,6 +147,8 @@ func (h *History) find(at Restore) (*Saved, int, error) {
 		segment = n
 	}
 	switch {
+	case strings.ContainsFunc(at.Reason, unicode.IsControl):
+		return nil, 0, fmt.Errorf("Restore.Reason is %q, allowed: a line of text without control characters", at.Reason)
 	case at.Reason == "":
 		return nil, 0, errors.New(`Restore.Reason is "", allowed: why the run goes on from there`)
 	case segment < 1 || segment > n:

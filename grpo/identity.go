@@ -35,6 +35,7 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 			"learning_rate": parts.Schedule(0),
 			"sampling":      parts.Sampler.Sampling,
 			"policy":        typeName(parts.Policy),
+			"grader":        typeName(parts.Sampler.Grader),
 		},
 		Changeable: []string{"updates"},
 		Seed:       cfg.Seed,

@@ -99,7 +99,7 @@ type Training struct {
 	RolledBack checkpoint.Work `json:"rolled_back"`     // preserved and excluded
 	Tokens     int64           `json:"tokens"`          // of the completions that count
 	Dropped    int             `json:"dropped_groups"`  // sampled for updates that count, and left out for want of variance
-	RewardMean *Span           `json:"reward_mean"`     // of the first and the last ten updates
+	RewardMean *Span           `json:"reward_mean"`     // of the first and the last ten updates, of halves of a short run
 	Weights    string          `json:"weights"`         // digest of the last checkpoint's weights, see [checkpoint.WeightsDigest]
 	Checkpoint string          `json:"last_checkpoint"` // its folder
 }
@@ -221,7 +221,7 @@ func (d *Document) training(h *checkpoint.History) error {
 		t.Tokens += int64(m.Tokens*float64(u.Rollouts.Lines) + .5)
 		t.Dropped += len(u.DroppedTasks)
 	}
-	if n := min(10, len(rewards)); n > 0 {
+	if n := min(10, len(rewards)/2); n > 0 {
 		t.RewardMean = &Span{mean(rewards[:n]), mean(rewards[len(rewards)-n:])}
 	}
 	if n := len(h.Checkpoints); n > 0 {

@@ -19,9 +19,9 @@ func Card(d *provenance.Document) []byte {
 	var b bytes.Buffer
 	b.Write(frontMatter(d))
 	section := func(title string) { fmt.Fprintf(&b, "\n## %s\n\n", title) }
-	fmt.Fprintf(&b, "# %s\n\n", title(d))
+	fmt.Fprintf(&b, "# %s\n\n", plain(title(d)))
 	if d.About.Task != "" {
-		fmt.Fprintf(&b, "%s\n\n", sentence(d.About.Task))
+		fmt.Fprintf(&b, "%s\n\n", sentence(plain(d.About.Task)))
 	}
 	fmt.Fprintf(&b, "Trained from %s by group-relative policy optimisation (GRPO, arXiv 2402.03300) with verifiable rewards: %d updates on %d sampled responses.\n",
 		baseModel(d), d.Training.Retained.Updates, d.Training.Retained.Responses)
@@ -49,13 +49,13 @@ func Card(d *provenance.Document) []byte {
 	lineage(&b, d)
 	section("Limitations")
 	for _, f := range d.Facts {
-		fmt.Fprintf(&b, "- %s\n", f.Text)
+		fmt.Fprintf(&b, "- %s\n", plain(f.Text))
 	}
 	section("Licence")
 	if d.About.License == "" {
 		b.WriteString("Not stated by whoever ran it. The licence of the base model applies.\n")
 	} else {
-		fmt.Fprintf(&b, "%s\n", d.About.License)
+		fmt.Fprintf(&b, "%s\n", plain(d.About.License))
 	}
 	section("Provenance")
 	provenanceOf(&b, d)
@@ -63,7 +63,7 @@ func Card(d *provenance.Document) []byte {
 }
 
 func title(d *provenance.Document) string {
-	if d.About.Title != "" {
+	if strings.TrimSpace(d.About.Title) != "" {
 		return d.About.Title
 	}
 	return fmt.Sprintf("%s by GRPO, seed %d", d.Bank.Source.Name, d.Seed)
@@ -71,9 +71,19 @@ func title(d *provenance.Document) string {
 
 func baseModel(d *provenance.Document) string {
 	if d.About.BaseModel != "" {
-		return d.About.BaseModel
+		return plain(d.About.BaseModel)
 	}
 	return fmt.Sprintf("weights with digest `%s`", d.Digests["weights"])
+}
+
+// plain is somebody's words as one line of Markdown that is nothing but text.
+func plain(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	s = strings.NewReplacer(`\`, `\\`, "<", `\<`, "`", "\\`", "*", `\*`, "[", `\[`).Replace(s)
+	if strings.HasPrefix(s, "#") || strings.HasPrefix(s, "-") || strings.HasPrefix(s, ">") {
+		s = `\` + s
+	}
+	return s
 }
 
 func sentence(s string) string {
@@ -185,7 +195,7 @@ func trainingSettings(d *provenance.Document) []setting {
 		out = append(out, setting{"groups sampled and left out (no variance)", strconv.Itoa(t.Dropped)})
 	}
 	if r := t.RewardMean; r != nil {
-		out = append(out, setting{"mean reward, first → last ten updates", fmt.Sprintf("%.3f → %.3f", r.First, r.Last)})
+		out = append(out, setting{"mean reward, first → last updates (ten, or half of them)", fmt.Sprintf("%.3f → %.3f", r.First, r.Last)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		if !strings.HasPrefix(name, "sampling.") && name != "updates" && !off(d.Settings[name]) {
@@ -279,7 +289,7 @@ func provenanceOf(b *bytes.Buffer, d *provenance.Document) {
 func table(b *bytes.Buffer, header []string, rows func(row func(...string))) {
 	line := func(cells ...string) {
 		for i, c := range cells {
-			cells[i] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(c)
+			cells[i] = strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ").Replace(c)
 		}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 	}

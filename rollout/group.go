@@ -112,6 +112,11 @@ func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 	}
 	var sampled [][]Completion
 	err := s.Retry.Do(ctx, func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the engine panicked: %v", p)
+			}
+		}()
 		sampled, err = s.Engine.Generate(ctx, reqs, s.Sampling)
 		return err
 	})

@@ -45,7 +45,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
@@ -94,7 +96,16 @@ func (f Finding) String() string {
 	if f.Expected != "" || f.Found != "" {
 		fmt.Fprintf(&b, ": expected %s, found %s", f.Expected, f.Found)
 	}
-	return b.String()
+	return oneLine(b.String())
+}
+
+// oneLine shows control characters, which could forge lines of a report, as Go writes them.
+func oneLine(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
 }
 
 // Report is the outcome of a verification.
@@ -115,10 +126,10 @@ const maxPrinted = 200
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	for _, c := range r.Checked {
-		fmt.Fprintf(&b, "checked: %s\n", c)
+		fmt.Fprintf(&b, "checked: %s\n", oneLine(c))
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
+		fmt.Fprintf(&b, "note: %s\n", oneLine(n))
 	}
 	for i, f := range r.Findings {
 		if i == maxPrinted {

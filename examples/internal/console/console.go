@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -52,8 +53,16 @@ func Evaluation(e checkpoint.Evaluation) string {
 // Interruptible is a context that an interrupt (Ctrl-C, SIGTERM) cancels; a second one ends the program at once.
 func Interruptible() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	done := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		stop()
+		select {
+		case <-done:
+		default:
+			fmt.Fprintln(os.Stderr, "stopping as soon as what the device computes is done; interrupt again to end at once")
+		}
+	})
+	return ctx, sync.OnceFunc(func() { close(done); stop() })
 }
 
 // Fail ends the program after an error, and says how to go on after an interrupt.

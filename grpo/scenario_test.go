@@ -60,6 +60,9 @@ func (o *outage) Generate(ctx context.Context, reqs []rollout.Request, s rollout
 // from the same checkpoint, evaluates it first, and ends at update 100. What counts must be 100 updates of 64 responses, and all
 // of it bit for bit what an undisturbed run gives.
 func TestReferenceScenario(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two runs of 100 updates; what they do at once is tested for races by shorter ones")
+	}
 	b, s := testbackend.Go(t), small()
 	s.cfg.Updates, s.cfg.TasksPerUpdate, s.cfg.GroupSize, s.cfg.SaveEvery, s.cfg.Lag = 100, 8, 8, 10, 1
 	s.lr, s.perCall, s.calls, s.behind = .001, 1, 1, true

@@ -374,7 +374,7 @@ func TestKilledRun(t *testing.T) {
 func TestKillAndResume(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
 		points := 4
-		if b.Kind() != backend.Go {
+		if b.Kind() != backend.Go || testing.Short() {
 			points = 1
 		}
 		for n, name := range variantsOn(b) {

@@ -16,6 +16,9 @@ import (
 
 // A network of the user's own must learn by the same trainer: from 2 right answers of 240 to more than one in four after 30 updates.
 func TestLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thirty updates")
+	}
 	dir := t.TempDir()
 	require.NoError(t, run(t.Context(), options{dir: dir, backend: "go", updates: 30, seed: 1}, io.Discard))
 	record, err := checkpoint.Read(dir)

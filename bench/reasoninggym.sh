@@ -4,10 +4,11 @@
 #
 #   bench/reasoninggym.sh PYTHON [SECONDS] [ROUNDS] [DATASET...]
 #
-# PYTHON has reasoning-gym 0.1.25. Each figure is the best of ROUNDS measurements (3) of SECONDS (0.5) of CPU time.
+# PYTHON has reasoning-gym 0.1.25. Each figure is the best of ROUNDS measurements (5) of SECONDS (0.2) of CPU time, so that other
+# work on the machine counts little.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,8p' "$0"; exit 2; }
-python=$1 seconds=${2:-0.5} rounds=${3:-3}
+python=$1 seconds=${2:-0.2} rounds=${3:-5}
 shift $(($# < 3 ? $# : 3))
 cd "$(dirname "$0")/.."
 out=$(mktemp -d)

@@ -1,8 +1,8 @@
 // Package python reproduces, bit for bit, the parts of CPython 3.11 that ported task generators and scorers rest on:
 //
-//   - random.Random, and numpy.random.default_rng (Random, Generator)
+//   - random.Random, and numpy.random.default_rng (Random, Sequence, Generator)
 //   - hashes and the iteration order of sets with PYTHONHASHSEED=0 (Set)
-//   - int of any size, float, Decimal with its contexts, Fraction: arithmetic, rounding, printing, parsing (Int, Float, Decimal,
+//   - int of any size, float, Decimal with its contexts, Fraction: arithmetic, rounding, printing, parsing (Int, Decimal,
 //     Round, FormatFloat, ParseInt, ParseFloat, ParseFraction, …)
 //   - methods of str, repr and json.loads (Lower, SplitLines, Repr, ParseJSON, …)
 //

@@ -150,18 +150,41 @@ func TestPrunedAndMadeAgain(t *testing.T) {
 	dir := finished(t, p)
 	p.At, p.Twist, p.Updates = &checkpoint.Restore{Update: 2, Reason: "x"}, 1, 4
 	goOn(t, p, dir)
-	p.At, p.Twist, p.Updates = &checkpoint.Restore{Segment: 1, Update: 2, Reason: "x"}, 0, 6
+	p.At, p.Twist, p.Updates = &checkpoint.Restore{Segment: 1, Update: 2, Reason: "y"}, 0, 6
 	p.Retention = checkpoint.Retention{Last: 1}
 	goOn(t, p, dir) // makes 4 again, with the same bytes, and prunes it after 6
 	if got := there(t, dir); got != "2 4.s2 6" {
 		t.Errorf("%s are there", got)
 	}
-	p.Retention = checkpoint.Retention{}
+	p.Retention, p.At = checkpoint.Retention{}, &checkpoint.Restore{Segment: 1, Update: 2, Reason: "z"}
 	goOn(t, p, dir) // from 2 once more, and keeps all
 	verified(t, dir)
 	if got := there(t, dir); got != "2 4 4.s2 6" {
 		t.Errorf("%s are there", got)
 	}
+}
+
+// A program that goes back to a checkpoint and is killed must go on with its branch when it is started again, not begin another one.
+func TestRestoreAgain(t *testing.T) {
+	p := testrun.Program{Updates: 6, Every: 2, Seed: 7}
+	dir := finished(t, p)
+	p.At, p.Twist, p.Stop = &checkpoint.Restore{Update: 2, Reason: "x"}, 1, 5
+	goOn(t, p, dir)
+	p.Stop = 0
+	goOn(t, p, dir)
+	goOn(t, p, dir)
+	rec := read(t, dir)
+	parents := []int{}
+	for _, s := range rec.History.Segments {
+		parents = append(parents, s.Parent)
+	}
+	if got := fmt.Sprint(parents); got != "[0 1 2 3]" {
+		t.Errorf("the segments go on from %s", got)
+	}
+	if got := rec.History.RolledBack; got.Updates != 4+1 { // of the first segment, and what was made after the branch's last checkpoint
+		t.Errorf("%d updates are rolled back", got.Updates)
+	}
+	verified(t, dir)
 }
 
 // An event that prunes what must stay is none that this package writes.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -61,7 +62,7 @@ func publicKey(key string) (ed25519.PublicKey, error) {
 func grader(g checkpoint.Grader) (envs.Grader, error) {
 	env, err := reasoninggym.FromOrigin(envs.Origin{Name: g.Source, Config: g.Config})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; --no-rewards checks everything else", err)
 	}
 	return envs.CompletedAnswer{Env: env}, nil
 }

@@ -60,6 +60,9 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 	}
 	parent, base := filepath.Split(filepath.Clean(dir))
 	parent = filepath.Clean(parent) // "" is "."
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp(parent, "."+base+"-*")
 	if err != nil {
 		return err

@@ -213,6 +213,8 @@ func TestFormat(t *testing.T) {
 	}{
 		{thinking, FormatConfig{}, "<user>Q<assistant><think>\n", &Reasoning{Open: "<think>", Close: "</think>", Opened: true}},
 		{thinking, FormatConfig{System: "S", Args: map[string]any{"enable_thinking": false}}, "<system>S<user>Q<assistant><think>\n\n</think>\n\n", &Reasoning{Open: "<think>", Close: "</think>"}},
+		{thinking, FormatConfig{System: "S", Shots: []Shot{{"1", "one"}, {"2", "two"}}}, "<system>S<user>1<assistant>one<user>2<assistant>two<user>Q<assistant><think>\n",
+			&Reasoning{Open: "<think>", Close: "</think>", Opened: true}},
 		{"{{ messages[0].content }}{# [THINK] [/THINK] #}", FormatConfig{}, "Q", &Reasoning{Open: "[THINK]", Close: "[/THINK]"}},
 		{"{{ messages[0].content }}", FormatConfig{}, "Q", nil},
 		{thinking, FormatConfig{Reasoning: &Reasoning{Open: "(", Close: ")"}}, "<user>Q<assistant><think>\n", &Reasoning{Open: "(", Close: ")"}},
@@ -247,13 +249,13 @@ func TestFormatRecord(t *testing.T) {
 	tmpl, err := Parse("{{ messages|length }}", map[string]string{"bos_token": "<s>"})
 	require.NoError(t, err)
 	f, err := NewFormat(FormatConfig{
-		Template: tmpl, System: "S", Args: map[string]any{"enable_thinking": false}, Tools: []json.RawMessage{json.RawMessage(`{"b": 1.0, "a": 2}`)},
+		Template: tmpl, System: "S", Shots: []Shot{{"1", "one"}}, Args: map[string]any{"enable_thinking": false}, Tools: []json.RawMessage{json.RawMessage(`{"b": 1.0, "a": 2}`)},
 		Now: time.Date(2026, 3, 5, 9, 8, 7, 0, time.UTC),
 	})
 	require.NoError(t, err)
 	data, err := json.Marshal(f)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"args":{"enable_thinking":false},"now":"2026-03-05T09:08:07","special_tokens":{"bos_token":"<s>"},"system":"S","tools":[{"b":1.0,"a":2}]}`, string(data))
+	require.JSONEq(t, `{"args":{"enable_thinking":false},"now":"2026-03-05T09:08:07","shots":[{"question":"1","reply":"one"}],"special_tokens":{"bos_token":"<s>"},"system":"S","tools":[{"b":1.0,"a":2}]}`, string(data))
 	require.Contains(t, string(data), `{"b":1.0,"a":2}`, "the prompt shows this order and this number")
 	require.Len(t, f.Digest(), 64)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -13,11 +14,18 @@ import (
 type FormatConfig struct {
 	Template *Template
 	System   string            // the system prompt; "": none
+	Shots    []Shot            // earlier turns of the conversation, which show what is wanted; nil: none
 	Tools    []json.RawMessage // as in [Request], as are Args and Now
 	Args     map[string]any
 	Now      time.Time
 	// Reasoning overrides how replies are divided; nil: by the markers that the template has, if it has any.
 	Reasoning *Reasoning
+}
+
+// Shot is a question with the reply that is wanted: few-shot prompting, for models that do not do what the system prompt says.
+type Shot struct {
+	Question string `json:"question"`
+	Reply    string `json:"reply"`
 }
 
 // Format asks questions with a chat template, and knows where the answer is in a reply. It is safe for concurrent use.
@@ -36,7 +44,7 @@ func NewFormat(c FormatConfig) (*Format, error) {
 	if r := c.Reasoning; r != nil && (r.Open == "" || r.Close == "") {
 		return nil, fmt.Errorf("chat format: Reasoning is %+v, allowed: Open and Close that are not empty", *r)
 	}
-	c.Args = maps.Clone(c.Args)
+	c.Args, c.Shots = maps.Clone(c.Args), slices.Clone(c.Shots)
 	f := &Format{config: c, reasoning: c.Reasoning}
 	prompt, err := f.Prompt("Question")
 	if err != nil {
@@ -55,12 +63,15 @@ func NewFormat(c FormatConfig) (*Format, error) {
 	return f, nil
 }
 
-// Prompt is the text that asks a question: the system prompt if there is one, the question as the user's message, and the
-// beginning of the assistant's. The tokenizer must add no special tokens to it.
+// Prompt is the text that asks a question: the system prompt and the shots if there are any, the question as the user's message,
+// and the beginning of the assistant's. The tokenizer must add no special tokens to it.
 func (f *Format) Prompt(question string) (string, error) {
 	var messages []Message
 	if f.config.System != "" {
 		messages = append(messages, NewMessage("system", f.config.System))
+	}
+	for _, shot := range f.config.Shots {
+		messages = append(messages, NewMessage("user", shot.Question), NewMessage("assistant", shot.Reply))
 	}
 	out, err := f.config.Template.Render(context.Background(), Request{ // bounded by itself
 		Messages: append(messages, NewMessage("user", question)), GenerationPrompt: true,
@@ -80,6 +91,9 @@ func (f *Format) MarshalJSON() ([]byte, error) {
 	settings := map[string]any{"special_tokens": f.config.Template.special}
 	if f.config.System != "" {
 		settings["system"] = f.config.System
+	}
+	if len(f.config.Shots) > 0 {
+		settings["shots"] = f.config.Shots
 	}
 	if f.config.Tools != nil {
 		settings["tools"] = f.config.Tools

@@ -40,7 +40,7 @@ type learner struct {
 	published *policy.Weights   // rounded masters, made when asked for; unused unless rounded
 	reference []*tensors.Tensor // weights of the KL term, in float32; nil: none
 
-	gradients, forward, apply, round *backend.Func
+	gradients, forward, check, apply, round *backend.Func
 }
 
 func newLearner(cfg Config, parts Parts) (_ *learner, err error) {
@@ -63,6 +63,7 @@ func newLearner(cfg Config, parts Parts) (_ *learner, err error) {
 	}{
 		{&l.gradients, "gradients", l.buildGradients},
 		{&l.forward, "log-probs", l.buildForward},
+		{&l.check, "checking the optimizer step", l.buildCheck},
 		{&l.apply, "optimizer step", l.buildApply},
 		{&l.round, "rounding the masters", func(in []*graph.Node) []*graph.Node { return optim.Round(l.params, in) }},
 	} {
@@ -126,7 +127,7 @@ func (l *learner) weights(update int) (*policy.Weights, error) {
 }
 
 func (l *learner) close() {
-	for _, f := range []*backend.Func{l.gradients, l.forward, l.apply, l.round} {
+	for _, f := range []*backend.Func{l.gradients, l.forward, l.check, l.apply, l.round} {
 		if f != nil {
 			f.Close()
 		}
@@ -198,28 +199,22 @@ func (l *learner) learn(ctx context.Context, b *batch, step int, lr float64) (*M
 	return m, l.optimize(ctx, &grads, step, lr, m)
 }
 
-// optimize applies the gradients, and takes the new state over only if every gradient was finite.
+// optimize applies the gradients, if every gradient and every weight and slot of the next state is finite.
 func (l *learner) optimize(ctx context.Context, grads *[]*tensors.Tensor, step int, lr float64, m *Metrics) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	scalars := l.opt.Scalars(lr, step)
-	args := []any{backend.Donate(l.masters), backend.Donate(*grads), backend.Donate(l.slots)}
-	for _, s := range scalars {
-		args = append(args, float32(s))
+	var scalars []any
+	for _, s := range l.opt.Scalars(lr, step) {
+		scalars = append(scalars, float32(s))
 	}
-	*grads = nil
-	l.unpublish()
-	out, err := l.apply.Call(l.device, args...)
+	found, err := l.check.Call(l.device, append([]any{l.masters, *grads, l.slots}, scalars...)...)
 	if err != nil {
-		l.masters, l.slots = nil, nil
-		return fmt.Errorf("%w: %w", errLost, err)
+		return err
 	}
-	n, rest := len(l.params), len(out)-2
-	l.masters, l.slots = out[:n], out[n:rest]
-	norms, err := flat(out[rest])
-	bad, badErr := flat(out[rest+1])
-	backend.Free(out[rest:]...)
+	norms, err := flat(found[0])
+	bad, badErr := flat(found[1])
+	backend.Free(found...)
 	if err := errors.Join(err, badErr); err != nil {
 		return err
 	}
@@ -238,6 +233,16 @@ func (l *learner) optimize(ctx context.Context, grads *[]*tensors.Tensor, step i
 			return fmt.Errorf("%w: the step would make %.0f weights or optimizer slots of %q NaN or infinite; the learning rate is %g", ErrNotFinite, count, l.params[i].Name, lr)
 		}
 	}
+
+	args := append([]any{backend.Donate(l.masters), backend.Donate(*grads), backend.Donate(l.slots)}, scalars...)
+	*grads = nil
+	l.unpublish()
+	out, err := l.apply.Call(l.device, args...)
+	if err != nil {
+		l.masters, l.slots = nil, nil
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	l.masters, l.slots = out[:len(l.params)], out[len(l.params):]
 	return nil
 }
 
@@ -353,12 +358,23 @@ func (l *learner) buildGradients(in []*graph.Node) []*graph.Node {
 	return append(out, graph.Stack([]*graph.Node{losses.Loss, losses.Policy, kl}, 0), logp, entropy)
 }
 
-// buildApply: masters, gradients, slots, scalars; gives masters, slots, norms of the gradients, counts of weights that are not finite.
+// buildCheck: masters, gradients, slots, scalars; gives norms of the gradients, counts of weights and slots that would not be finite.
+func (l *learner) buildCheck(in []*graph.Node) []*graph.Node {
+	state, grads, scalars := l.stepInputs(in)
+	norms, bad := optim.Check(l.opt, l.params, state, grads, scalars, l.cfg.MaxGradNorm)
+	return []*graph.Node{norms, bad}
+}
+
+// buildApply: masters, gradients, slots, scalars; gives masters, slots.
 func (l *learner) buildApply(in []*graph.Node) []*graph.Node {
+	state, grads, scalars := l.stepInputs(in)
+	next := optim.Apply(l.opt, l.params, state, grads, scalars, l.cfg.MaxGradNorm)
+	return append(next.Masters, next.Slots...)
+}
+
+func (l *learner) stepInputs(in []*graph.Node) (state optim.State, grads, scalars []*graph.Node) {
 	n, slots := len(l.params), len(l.params)*len(l.opt.Slots())
-	state := optim.State{Masters: in[:n], Slots: in[2*n : 2*n+slots]}
-	next, norms, bad := optim.Apply(l.opt, l.params, state, in[n:2*n], in[2*n+slots:], l.cfg.MaxGradNorm)
-	return append(append(next.Masters, next.Slots...), norms, bad)
+	return optim.State{Masters: in[:n], Slots: in[2*n : 2*n+slots]}, in[n : 2*n], in[2*n+slots:]
 }
 
 // flat copies a float32 tensor to the host.

@@ -1,12 +1,6 @@
 package optim
 
-import (
-	"math"
-
-	"github.com/gomlx/gomlx/core/graph"
-)
-
-const largest = float32(math.MaxFloat32)
+import "github.com/gomlx/gomlx/core/graph"
 
 // ClipGlobalNorm scales all gradients by min(1, maxNorm/(norm+1e-6)), where norm is the Euclidean norm over all of them, as
 // PyTorch's clip_grad_norm_ does; maxNorm 0 leaves them alone. It returns the gradients, the norm before clipping (a

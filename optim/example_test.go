@@ -57,8 +57,8 @@ func ExampleOptimizer() {
 	step, err := backend.Compile(b, "step", func(in []*graph.Node) []*graph.Node {
 		w, state := in[0], optim.State{Masters: in[:1], Slots: in[1:2]}
 		loss := graph.Square(graph.AddScalar(w, -3))
-		next, norms, _ := optim.Apply(opt, params, state, graph.Gradient(loss, w), in[2:], 1)
-		return append(append(next.Masters, next.Slots...), norms)
+		next := optim.Apply(opt, params, state, graph.Gradient(loss, w), in[2:], 1)
+		return append(next.Masters, next.Slots...)
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -70,7 +70,7 @@ func ExampleOptimizer() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		state = out[:2]
+		state = out
 	}
 	fmt.Printf("w = %.2f\n", tensors.ToScalar[float32](state[0]))
 	// Output: w = 3.00

@@ -8,6 +8,7 @@ package optim
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -59,49 +60,53 @@ func NewSlots(opt Optimizer, params []policy.Param) []*tensors.Tensor {
 }
 
 // Apply builds the graph of one update of all parameters: clip the gradients to a global norm (maxNorm 0: do not), then
-// Step for each. It returns the next state and the norm of each gradient before clipping, float32 of shape [len(params)]; the
-// global norm is the root of the sum of their squares.
+// Step for each. Whether the result is finite is for [Check] to say before.
+func Apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node, maxNorm float64) State {
+	grads, _, _ = ClipGlobalNorm(grads, maxNorm)
+	return apply(opt, params, state, grads, scalars)
+}
+
+// Check builds the graph of what can go wrong in the update that [Apply] makes of the same inputs, without keeping its result. It is a
+// function of its own, called before, since Apply may overwrite the state; and XLA's time to compile both in one, in which every
+// weight depends on all others, grows with the square of the number of parameters (minutes for 270).
 //
-// If the global norm is not finite, or a weight or slot would not be after the step, the state is returned as it was: the
-// caller has to look at norms and bad. The first norm that is NaN or infinite names the culprit (a gradient whose square
-// overflows, above 1e19, counts as infinite), else the first parameter for which bad, float32 of shape [len(params)], is
-// not 0.
-func Apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node, maxNorm float64) (next State, norms, bad *graph.Node) {
+// norms is the norm of each gradient before clipping, float32 of shape [len(params)]; the global norm is the root of the sum of their
+// squares. The first one that is NaN or infinite names the culprit (a gradient whose square overflows, above 1e19, counts as
+// infinite). bad, of the same shape, counts the weights and slots of each parameter that would be NaN, infinite or within a factor
+// of two of that, since two programs may round differently.
+func Check(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node, maxNorm float64) (norms, bad *graph.Node) {
+	grads, _, norms = ClipGlobalNorm(grads, maxNorm)
+	next := apply(opt, params, state, grads, scalars)
+	perParam := len(opt.Slots())
+	counts := make([]*graph.Node, len(params))
+	for i, master := range next.Masters {
+		counts[i] = notFinite(master)
+		for _, slot := range next.Slots[i*perParam : (i+1)*perParam] {
+			counts[i] = graph.Add(counts[i], notFinite(slot))
+		}
+	}
+	return norms, graph.Stack(counts, 0)
+}
+
+func apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*graph.Node) (next State) {
 	perParam := len(opt.Slots())
 	if len(state.Masters) != len(params) || len(grads) != len(params) || len(state.Slots) != perParam*len(params) {
 		panic(fmt.Errorf("optim: %d parameters (%d slots each) with %d masters, %d gradients, %d slots",
 			len(params), perParam, len(state.Masters), len(grads), len(state.Slots)))
 	}
-	grads, norm, norms := ClipGlobalNorm(grads, maxNorm)
-	finite := graph.LessOrEqual(norm, graph.Const(norm.Graph(), largest)) // false for NaN
-	count := make([]*graph.Node, len(params))
 	for i, p := range params {
-		in := Input{
+		param, slots := opt.Step(Input{
 			Param: state.Masters[i], Grad: grads[i], Slots: state.Slots[i*perParam : (i+1)*perParam],
 			Scalars: scalars, Decay: p.Decay,
-		}
-		param, slots := opt.Step(in)
+		})
 		next.Masters, next.Slots = append(next.Masters, param), append(next.Slots, slots...)
-		count[i] = notFinite(param)
-		for _, slot := range slots {
-			count[i] = graph.Add(count[i], notFinite(slot))
-		}
 	}
-	bad = graph.Stack(count, 0)
-	finite = graph.LogicalAnd(finite, graph.Equal(graph.ReduceAllSum(bad), graph.ScalarZero(bad.Graph(), bad.DType())))
-	keep := func(next, old []*graph.Node) {
-		for i := range next {
-			next[i] = graph.Where(finite, next[i], old[i])
-		}
-	}
-	keep(next.Masters, state.Masters)
-	keep(next.Slots, state.Slots)
-	return next, norms, bad
+	return next
 }
 
-// notFinite counts the elements of a float32 node that are NaN or infinite.
+// notFinite counts the elements of a float32 node that are NaN or beyond half the largest number.
 func notFinite(x *graph.Node) *graph.Node {
-	fine := graph.LessOrEqual(graph.Abs(x), graph.FillScalar(x.Graph(), x.Shape(), float64(largest)))
+	fine := graph.LessOrEqual(graph.Abs(x), graph.FillScalar(x.Graph(), x.Shape(), math.MaxFloat32/2)) // false for NaN
 	return graph.ReduceAllSum(graph.Where(fine, graph.ZerosLike(x), graph.OnesLike(x)))
 }
 

@@ -50,7 +50,8 @@ func compileStep(t *testing.T, b *backend.Backend, opt optim.Optimizer, params [
 	n, s := len(params), len(params)*len(opt.Slots())
 	f := compile(t, b, func(in []*graph.Node) []*graph.Node {
 		state := optim.State{Masters: in[:n], Slots: in[n : n+s]}
-		next, norms, _ := optim.Apply(opt, params, state, in[n+s:2*n+s], in[2*n+s:], maxNorm)
+		next := optim.Apply(opt, params, state, in[n+s:2*n+s], in[2*n+s:], maxNorm)
+		norms, _ := optim.Check(opt, params, state, in[n+s:2*n+s], in[2*n+s:], maxNorm)
 		return append(append(append(next.Masters, next.Slots...), optim.Round(params, next.Masters)...), norms)
 	})
 	return func(scalars []float64, masters, slots, grads []*tensors.Tensor) (_, _, _ []*tensors.Tensor, norms []float32) {
@@ -63,33 +64,50 @@ func compileStep(t *testing.T, b *backend.Backend, opt optim.Optimizer, params [
 	}
 }
 
-// A bad gradient must not destroy the weights that it would have been applied to, and the report must name it.
-func TestApplyKeepsStateOnBadGradient(t *testing.T) {
+// What would spoil the weights must be found before the step, and named by its parameter.
+func TestCheckNamesWhatIsNotFinite(t *testing.T) {
 	params := []policy.Param{
 		{Name: "a", Shape: shapes.Make(dtypes.Float32, 2), Decay: true},
 		{Name: "b", Shape: shapes.Make(dtypes.Float32, 1)},
 	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, opt := range []optim.Optimizer{optim.AdamW{WeightDecay: 0.1}, optim.SGD{Momentum: 0.9}} {
-		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			t.Run(fmt.Sprintf("%T/%v", opt, bad), func(t *testing.T) {
-				testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
-					step := compileStep(t, b, opt, params, 1)
-					tensor := func(v ...float32) *tensors.Tensor { return tensors.FromFlatDataAndDimensions(v, len(v)) }
-					masters, slots, weights, norms := step(opt.Scalars(0.1, 1), []*tensors.Tensor{tensor(1, -2), tensor(3)},
-						optim.NewSlots(opt, params), []*tensors.Tensor{tensor(3, 4), tensor(float32(bad))})
-					require.Equal(t, []float32{1, -2}, flat[float32](t, masters[0]))
-					require.Equal(t, []float32{3}, flat[float32](t, masters[1]))
-					require.Equal(t, []float32{1, -2}, flat[float32](t, weights[0]))
-					for i := range slots {
-						for _, v := range flat[float32](t, slots[i]) {
-							require.Zero(t, v)
-						}
-					}
-					require.Equal(t, float32(5), norms[0])
-					require.False(t, norms[1] <= math.MaxFloat32, "norm %v names the bad gradient", norms[1])
-				})
+		n, s := len(params), len(params)*len(opt.Slots())
+		testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+			check := compile(t, b, func(in []*graph.Node) []*graph.Node {
+				norms, bad := optim.Check(opt, params, optim.State{Masters: in[:n], Slots: in[n : n+s]}, in[n+s:2*n+s], in[2*n+s:], 1)
+				return []*graph.Node{norms, bad}
 			})
-		}
+			for _, c := range []struct {
+				name         string
+				master, grad float32 // of b
+				lr           float64
+				norm, bad    bool // finite norm of b's gradient; something bad about b
+			}{
+				{"fine", 3, 1, .1, true, false},
+				{"NaN gradient", 3, nan, .1, false, true},
+				{"infinite gradient", 3, inf, .1, false, true},
+				{"negative infinite gradient", 3, -inf, .1, false, true},
+				{"gradient whose square overflows", 3, 1e20, .1, false, false},
+				{"infinite weight", inf, 1, .1, true, true},
+				{"overflowing step", 3, 1, 1e39, true, true},
+			} {
+				t.Run(fmt.Sprintf("%T/%s", opt, c.name), func(t *testing.T) {
+					tensor := func(v ...float32) *tensors.Tensor { return tensors.FromFlatDataAndDimensions(v, len(v)) }
+					args := []any{[]*tensors.Tensor{tensor(1, -2), tensor(c.master)}, optim.NewSlots(opt, params), []*tensors.Tensor{tensor(3, 4), tensor(c.grad)}}
+					for _, v := range opt.Scalars(c.lr, 1) {
+						args = append(args, float32(v))
+					}
+					out := call(t, check, args...)
+					norms, bad := flat[float32](t, out[0]), flat[float32](t, out[1])
+					require.Equal(t, float32(5), norms[0])
+					require.Equal(t, c.norm, norms[1] <= math.MaxFloat32, "norm %v", norms[1])
+					if c.norm { // else the norm says all
+						require.Equal(t, c.bad, bad[1] != 0, "bad %v", bad)
+					}
+				})
+			}
+		})
 	}
 }
 

@@ -48,7 +48,7 @@ func Train(ctx context.Context, c Config, w *policy.Weights) (*policy.Weights, e
 		})
 		logp, _ := grpo.LogProbs(c.Policy, masters, hidden, targets, 1, 0)
 		loss := graph.Neg(graph.Div(graph.ReduceAllSum(graph.Mul(logp, weights)), graph.ReduceAllSum(weights)))
-		next, _, _ := optim.Apply(c.Optimizer, params, optim.State{Masters: masters, Slots: state}, graph.Gradient(loss, masters...), scalars, c.MaxNorm)
+		next := optim.Apply(c.Optimizer, params, optim.State{Masters: masters, Slots: state}, graph.Gradient(loss, masters...), scalars, c.MaxNorm)
 		return append(append(next.Masters, next.Slots...), loss)
 	})
 	if err != nil {

@@ -67,12 +67,19 @@ func TestWhatMayChange(t *testing.T) {
 	id.Versions["program"] = "2"
 	id.Host["clock"] = 99
 	r := mustOpen(t, dir)
+	if err := r.SignWith(program.Key); err != nil {
+		t.Fatal(err)
+	}
 	state, err := r.Begin(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if state.Update != 4 || r.Segment() != 2 {
 		t.Errorf("update %d in segment %d", state.Update, r.Segment())
+	}
+	u, lines := update(5, 5)
+	if err := r.RecordUpdate(t.Context(), u, lines, nil); err != nil { // and with it the segment
+		t.Fatal(err)
 	}
 	mentions(t, r.Notes(), "updates was 4 and is 6")
 	mentions(t, r.Notes(), `the version of program was "1" and is "2"`)

@@ -38,6 +38,7 @@ func TestLineage(t *testing.T) {
 	last := program
 	last.Updates = 8
 	last.At = &checkpoint.Restore{Segment: 1, Update: 4, Reason: "interrupted"}
+	last.Stop = 8 // before it says that it is finished
 	goOn(t, last, dir)
 	goOn(t, testrunAt(8), dir)
 	l, text := lineage(t, dir)
@@ -47,7 +48,7 @@ func TestLineage(t *testing.T) {
 ├── segment 2 from update 4: hotter sampling
 │       updates 5 to 6: rolled back, 12 responses excluded
 │       evaluated excluded: 4 6
-└── segment 3 from update 4: interrupted, finished
+└── segment 3 from update 4: interrupted
     │   updates 5 to 8: retained, 24 responses consumed
     │   evaluated: 4 6 8
     └── segment 4 from update 8: resume, finished

@@ -20,7 +20,7 @@ import (
 func (r *Run) RecordUpdate(ctx context.Context, u Update, lines, dropped []Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.ready(ctx); err != nil {
+	if err := r.readyToRecord(ctx); err != nil {
 		return err
 	}
 	what := fmt.Sprintf("recording update %d", u.Update)
@@ -86,7 +86,7 @@ func (r *Run) recordUpdate(u *Update, stem string, lines, dropped []byte) (bool,
 func (r *Run) RecordEvaluation(ctx context.Context, e Evaluation, lines []Line) (Evaluation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.ready(ctx); err != nil {
+	if err := r.readyToRecord(ctx); err != nil {
 		return Evaluation{}, err
 	}
 	if e.Bank == "" {
@@ -191,7 +191,7 @@ func (r *Run) SaveCheckpoint(ctx context.Context, s *State) error {
 func (r *Run) checkState(ctx context.Context, s *State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.ready(ctx); err != nil {
+	if err := r.readyToRecord(ctx); err != nil {
 		return err
 	}
 	if err := r.history.checkSaved(s.Update); err != nil {

@@ -18,6 +18,9 @@ type Restore struct {
 	Reason  string // why, for the record: a line of text. A program that is started again with the same Restore goes on with the branch
 }
 
+// reasonResume is the [Segment.Reason] of a run that goes on from its newest checkpoint.
+const reasonResume = "resume"
+
 // resume checks that the directory is the run it should be and finds the state to go on from.
 func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error) {
 	data, err := os.ReadFile(r.path(runName))
@@ -43,6 +46,15 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 	if len(diff) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrOtherConfiguration, strings.Join(diff, "; "))
 	}
+	last := r.history.Segments[len(r.history.Segments)-1]
+	if last.Signer != "" && last.Signer != segment.Signer && r.ledger.seq > 0 { // a fork signs with what it likes
+		with := "nothing"
+		if segment.Signer != "" {
+			with = segment.Signer
+		}
+		return nil, fmt.Errorf("%w: its receipts are signed with %s, and this program signs with %s, so that no key would verify all of them: give the run that key (Run.SignWith), or go on without it in a fork (checkpoint.Fork) or anew in another directory",
+			ErrOtherConfiguration, last.Signer, with)
+	}
 	for _, name := range slices.Sorted(maps.Keys(had.Files)) {
 		data, err := os.ReadFile(r.path("bank/" + name))
 		if err != nil {
@@ -51,14 +63,6 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 		if got := hexDigest(data); got != had.Files[name] {
 			return nil, fmt.Errorf("%w: bank/%s has changed since the run began: SHA-256 is %s, expected %s", ErrDamaged, name, got, had.Files[name])
 		}
-	}
-	last := r.history.Segments[len(r.history.Segments)-1]
-	if last.Signer != segment.Signer && last.Signer != "" {
-		is := "with " + segment.Signer
-		if segment.Signer == "" {
-			is = "not"
-		}
-		r.note("the receipts were signed with %s and are %s signed from here on: no key will verify all of them", last.Signer, is)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now.Versions)) {
 		if was := last.Versions[name]; was != now.Versions[name] {
@@ -88,7 +92,7 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 	case at != nil && !r.history.restored(*at):
 		state, err = r.restore(segment, *at)
 	default:
-		segment.Reason = "resume"
+		segment.Reason = reasonResume
 		state, err = r.restoreNewest(segment)
 	}
 	if err != nil {
@@ -112,7 +116,7 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 // restored says that the present trajectory is the branch that a restore began, which a program that was started again goes on with.
 func (h *History) restored(at Restore) bool {
 	s := h.Segments[len(h.Segments)-1]
-	for s.Reason == "resume" && s.Parent > 0 {
+	for s.Reason == reasonResume && s.Parent > 0 {
 		s = h.Segments[s.Parent-1]
 	}
 	return s.Update == at.Update && s.Reason == at.Reason && (at.Segment == 0 || at.Segment == s.Parent)

@@ -24,6 +24,7 @@ type Run struct {
 	lock      *lock
 	ledger    *ledger
 	file      *RunFile // nil before Begin
+	begun     *Segment // what Begin has begun and not recorded: it is recorded before the first event after it; nil: it is recorded
 	history   *History
 	named     map[string]string // every path that any event names, with the last digest: of checkpoints the manifest's
 	state     *State
@@ -135,8 +136,11 @@ func (r *Run) History() History {
 func (r *Run) Segment() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.file == nil {
+	switch {
+	case r.file == nil:
 		return 0
+	case r.begun != nil:
+		return r.begun.Segment
 	}
 	return len(r.history.Segments)
 }
@@ -166,7 +170,8 @@ func (r *Run) Close() error {
 // Begin starts a segment. In a fresh directory it writes run.json and the bank and returns nil: begin with the base
 // weights. Otherwise it compares the identity ([ErrOtherConfiguration] lists what differs), restores the newest whole
 // checkpoint, rolls back what was recorded after it, and returns its state; nil if there is none, which means the base
-// weights again. A damaged checkpoint is passed over with a note; one of another format is [ErrFormat].
+// weights again. A damaged checkpoint is passed over with a note; one of another format is [ErrFormat]. Receipts that were signed go
+// on being signed with the same key, or Begin fails. Beginning a finished run again changes nothing on the disk until something is recorded.
 func (r *Run) Begin(ctx context.Context, id Identity) (*State, error) { return r.BeginAt(ctx, id, nil) }
 
 // BeginAt is [Run.Begin] for a run that is to go on from another checkpoint than the newest, and so possibly from another
@@ -209,14 +214,34 @@ func (r *Run) BeginAt(ctx context.Context, id Identity, at *Restore) (*State, er
 	if err != nil {
 		return nil, fmt.Errorf("beginning in %s: %w", r.dir, err)
 	}
-	if err := r.record(KindSegment, segment); err != nil {
-		if state != nil {
-			_ = state.Close()
+	r.begun = &segment
+	if !r.history.Finished || !segment.resumesAll(r.history) {
+		if err := r.recordBegun(); err != nil {
+			if state != nil {
+				_ = state.Close()
+			}
+			return nil, err
 		}
-		return nil, r.fail("beginning", err)
 	}
 	r.file, r.state = file, state
 	return state, nil
+}
+
+// recordBegun records the segment that Begin has begun, if that is still to be done.
+func (r *Run) recordBegun() error {
+	if r.begun == nil {
+		return nil
+	}
+	if err := r.record(KindSegment, *r.begun); err != nil {
+		return r.fail("beginning", err)
+	}
+	r.begun = nil
+	return nil
+}
+
+// resumesAll says that a segment goes on from the end of a history and has found nothing that is to be recorded.
+func (s *Segment) resumesAll(h *History) bool {
+	return s.Reason == reasonResume && s.Update == h.Update() && s.RolledBack == nil && len(s.PassedOver)+len(s.Unrecorded) == 0
 }
 
 // start writes what does not change. Until the first event is in the ledger, all of it can be written again. run.json comes
@@ -314,6 +339,14 @@ func (r *Run) ready(ctx context.Context) error {
 		return errors.New("checkpoint: the run has not begun or is closed")
 	}
 	return ctx.Err()
+}
+
+// readyToRecord is ready before something is recorded, in the segment that was begun.
+func (r *Run) readyToRecord(ctx context.Context) error {
+	if err := r.ready(ctx); err != nil {
+		return err
+	}
+	return r.recordBegun()
 }
 
 // fail says how to go on after a failed write.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -275,7 +276,7 @@ func TestOtherFormat(t *testing.T) {
 func TestIncompleteState(t *testing.T) {
 	r := mustOpen(t, finished(t, program))
 	id, err := program.Identity()
-	if err != nil {
+	if err := errors.Join(err, r.SignWith(program.Key)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := r.Begin(t.Context(), id)
@@ -306,6 +307,36 @@ func TestIncompleteState(t *testing.T) {
 	write(t, path, data)
 	if err := ts[0].ReadInto(make([]byte, ts[0].Size())); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("a changed tensor was read: %v", err)
+	}
+}
+
+// Whoever starts the program of a finished run again, to see its table or by mistake, must find the record as it was: a signed end, too,
+// is there once. With a larger budget the run goes on, and its segment is recorded with what it does.
+func TestFinishedRunAgain(t *testing.T) {
+	unsigned, retaining := program, everything
+	unsigned.Key = nil
+	for name, p := range map[string]testrun.Program{"signed": program, "unsigned": unsigned, "all that there is": retaining} {
+		dir := finished(t, p)
+		before := tree(t, dir)
+		for range 2 {
+			goOn(t, p, dir)
+			if after := tree(t, dir); !maps.Equal(before, after) {
+				t.Errorf("%s: it has changed:\n%v\n%v", name, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+			}
+		}
+		p.Updates += 2
+		goOn(t, p, dir)
+		if h := read(t, dir).History; len(h.Segments) != 2 || h.Update() != p.Updates || !h.Finished {
+			t.Errorf("%s: %d segments, %d updates", name, len(h.Segments), h.Update())
+		}
+		verified(t, dir)
+	}
+	// What is damaged is not passed over in silence.
+	dir := finished(t, program)
+	remove(t, filepath.Join(dir, "checkpoints", "000004", "state.json"))
+	goOn(t, program, dir)
+	if s := read(t, dir).History.Segments; len(s) != 2 || len(s[1].PassedOver) != 1 {
+		t.Errorf("the segments are %+v", s)
 	}
 }
 

@@ -74,7 +74,8 @@ func signatureText(raw []byte) []byte {
 }
 
 // SignWith has every receipt of this opening signed, with an Ed25519 key: an [ed25519.PrivateKey], or whatever else holds
-// one. It is called before Begin; the segment's event names the public key.
+// one. It is called before Begin; the segment's event names the public key. A run that was signed goes on with the same key or not at
+// all: no other could show that the whole record is its owner's. A fork may have another or none.
 func (r *Run) SignWith(key crypto.Signer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

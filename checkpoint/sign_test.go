@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -156,6 +157,40 @@ func TestSignWith(t *testing.T) {
 	if err := r.SignWith(private); err == nil {
 		t.Error("a key was taken in the middle of a segment")
 	}
+}
+
+// A run that is signed in part is worth nothing to whoever demands its key: going on without that key, or with another, is refused before
+// anything is written. A fork has receipts of its own.
+func TestGoingOnWithoutTheKey(t *testing.T) {
+	p := program
+	p.Stop = 3
+	dir := finished(t, p)
+	before := tree(t, dir)
+	other := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
+	for name, key := range map[string]ed25519.PrivateKey{"nothing": nil, checkpoint.KeyText(other.Public().(ed25519.PublicKey)): other} {
+		p := program
+		p.Key = key
+		r := mustOpen(t, dir)
+		err := p.Run(t.Context(), r)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"signed with " + checkpoint.KeyText(program.Key.Public().(ed25519.PublicKey)), "signs with " + name, "Run.SignWith", "checkpoint.Fork", "another directory"}
+		for _, w := range want {
+			if !errors.Is(err, checkpoint.ErrOtherConfiguration) || !strings.Contains(err.Error(), w) {
+				t.Errorf("the error is %v, expected one that says %q", err, w)
+			}
+		}
+		if !maps.Equal(before, tree(t, dir)) {
+			t.Error("a refused opening has changed the directory")
+		}
+	}
+	p.Key, p.Stop = nil, 0
+	child := forked(t, dir, checkpoint.Restore{Update: 2}, "child")
+	goOn(t, p, child)
+	goOn(t, program, dir)
+	verified(t, child)
+	verified(t, dir)
 }
 
 // A key may come from anywhere: what is none is an error, and what is one is that one.

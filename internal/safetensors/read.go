@@ -16,8 +16,10 @@ var ErrFormat = errors.New("not a valid safetensors file")
 
 // File is an opened safetensors file. Its header has been checked; the data is read when it is asked for.
 type File struct {
+	r       io.ReaderAt
 	meta    map[string]string
 	tensors []Tensor
+	begins  []int64 // where in r
 	byName  map[string]int
 }
 
@@ -29,13 +31,13 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{byName: map[string]int{}}
+	f := &File{r: r, byName: map[string]int{}}
 	entries, err := f.parse(header)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	base := int64(8 + len(header))
-	if err := f.place(r, base, size-base, entries); err != nil {
+	if err := f.place(base, size-base, entries); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return f, nil
@@ -54,6 +56,32 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 		return Tensor{}, false
 	}
 	return f.tensors[i], true
+}
+
+// pieceSize is how much [File.ReadInto] reads at once. It fits the second-level cache and holds whole elements of any type.
+const pieceSize = 256 << 10
+
+// ReadInto reads a tensor's data into dst, whose length must be [Tensor.Size], without a buffer between. Each piece of dst, some whole
+// elements, goes to check as soon as it is read, when the processor has it in its cache still; an error of check ends it and is returned.
+func (f *File) ReadInto(name string, dst []byte, check func(piece []byte) error) error {
+	i, ok := f.byName[name]
+	if !ok {
+		return fmt.Errorf("tensor %q is not in the file", name)
+	}
+	if int64(len(dst)) != f.tensors[i].Size() {
+		return fmt.Errorf("tensor %q: %d bytes of room for %d bytes of data", name, len(dst), f.tensors[i].Size())
+	}
+	for at := 0; at < len(dst); {
+		piece := dst[at:min(at+pieceSize, len(dst))]
+		if err := readAt(f.r, piece, f.begins[i]+int64(at)); err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if err := check(piece); err != nil {
+			return err
+		}
+		at += len(piece)
+	}
+	return nil
 }
 
 func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
@@ -178,7 +206,7 @@ func parseEntry(d *json.Decoder) (entry, error) {
 }
 
 // place sorts the tensors by offset, checks that they cover the data, and gives them their Data functions.
-func (f *File) place(r io.ReaderAt, base, size int64, entries []entry) error {
+func (f *File) place(base, size int64, entries []entry) error {
 	order := make([]int, len(entries))
 	for i := range order {
 		order[i] = i
@@ -200,7 +228,8 @@ func (f *File) place(r io.ReaderAt, base, size int64, entries []entry) error {
 			return fmt.Errorf("tensor %q: truncated: it ends at byte %d, the file has %d bytes of data", t.Name, end, size)
 		}
 		at = end
-		t.Data = section(r, t.Name, base+begin, end-begin)
+		t.Data = section(f.r, t.Name, base+begin, end-begin)
+		f.begins = append(f.begins, base+begin)
 		f.byName[t.Name] = len(sorted)
 		sorted = append(sorted, t)
 	}

@@ -86,8 +86,41 @@ func TestReadErrors(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, `"a"`)
 	require.Error(t, a.ReadInto(make([]byte, 7)))
+	whatever := func([]byte) error { return nil }
+	err = f.ReadInto("a", make([]byte, 8), whatever)
+	require.ErrorIs(t, err, broken)
+	require.ErrorContains(t, err, `"a"`)
+	require.ErrorContains(t, f.ReadInto("a", make([]byte, 7), whatever), "7 bytes of room")
+	require.ErrorContains(t, f.ReadInto("b", nil, whatever), `"b" is not in the file`)
 	_, ok = f.Tensor("b")
 	require.False(t, ok)
+}
+
+// A tensor of many pieces must arrive whole, and what is found in one of them must end the reading.
+func TestPieces(t *testing.T) {
+	const n = 700_001
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i * i >> 7)
+	}
+	var b bytes.Buffer
+	require.NoError(t, safetensors.Write(&b, nil, []safetensors.Tensor{
+		{Name: "a", DType: "F64", Shape: []int{1}, Data: safetensors.Bytes(make([]byte, 8))},
+		{Name: "b", DType: "U8", Shape: []int{n}, Data: safetensors.Bytes(data)},
+	}))
+	f, err := open(b.Bytes())
+	require.NoError(t, err)
+	got, seen := make([]byte, n), 0
+	require.NoError(t, f.ReadInto("b", got, func(piece []byte) error {
+		require.Equal(t, data[seen:seen+len(piece)], piece)
+		seen += len(piece)
+		return nil
+	}))
+	require.Equal(t, n, seen)
+	require.True(t, bytes.Equal(data, got))
+	found, pieces := errors.New("found"), 0
+	require.ErrorIs(t, f.ReadInto("b", got, func([]byte) error { pieces++; return found }), found)
+	require.Equal(t, 1, pieces)
 }
 
 type failAfter struct {
@@ -168,6 +201,12 @@ func TestRoundTrip(t *testing.T) {
 			}
 			into := make([]byte, got.Size())
 			if err := got.ReadInto(into); err != nil || !bytes.Equal(into, data[want.Name]) {
+				t.Fatalf("%q: %v", want.Name, err)
+			}
+			clear(into)
+			seen := []byte{}
+			err := f.ReadInto(want.Name, into, func(piece []byte) error { seen = append(seen, piece...); return nil })
+			if err != nil || !bytes.Equal(into, data[want.Name]) || !bytes.Equal(seen, into) {
 				t.Fatalf("%q: %v", want.Name, err)
 			}
 		}

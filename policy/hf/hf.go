@@ -3,6 +3,7 @@
 package hf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,8 @@ func New(d *decoder.Decoder, tok *tokenizer.Char) (*Model, error) {
 }
 
 // Load reads a model folder. The weights are in host memory, in the order of the model's Params and in the dtype that they are
-// stored in, with update number 0. Errors name the file and the field or tensor; they wrap [ErrUnsupported] where the folder is
+// stored in, with update number 0; they are read straight to where they stay, so loading takes no more memory than they and a few
+// megabytes (from a file system whose files can be read at any place, as those of [os.DirFS]). Errors name the file and the field or tensor; they wrap [ErrUnsupported] where the folder is
 // of a kind that is not implemented.
 func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 	m := &Model{Files: map[string][]byte{}, source: fsys}
@@ -101,44 +103,62 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 	if m.Generation, err = parseGeneration(m.Files[configName], m.Files[generationName]); err != nil {
 		return nil, nil, err
 	}
-	if file, ok := m.Files[tokenizer.FileName]; ok {
-		tok, err := tokenizer.Parse(file, m.Files[tokenizer.ConfigFileName])
-		switch {
-		case errors.Is(err, tokenizer.ErrUnsupported):
-			m.TokenizerErr = err
-		case err != nil:
-			return nil, nil, err
-		case tok.VocabSize() > cfg.Vocab:
-			return nil, nil, fmt.Errorf("%s has %d tokens, vocab_size in %s is %d", tokenizer.FileName, tok.VocabSize(), configName, cfg.Vocab)
-		default:
-			m.Tokenizer = tok
-		}
-	}
 	if m.Chat, err = chat.Load(fsys); err != nil {
 		m.Chat, m.ChatErr = nil, err
 	}
-	stored, err := openWeights(fsys)
-	if err != nil {
+	tokenized := make(chan error)
+	go func() { tokenized <- m.readTokenizer(cfg.Vocab) }() // which takes a third of the time that the weights of a small model take
+	w, err := m.readWeights(ctx, cfg, fam)
+	if err := cmp.Or(<-tokenized, err); err != nil {
+		if w != nil {
+			w.Free()
+		}
 		return nil, nil, err
+	}
+	return m, w, nil
+}
+
+// readTokenizer sets Tokenizer or TokenizerErr.
+func (m *Model) readTokenizer(vocab int) error {
+	file, ok := m.Files[tokenizer.FileName]
+	if !ok {
+		return nil
+	}
+	tok, err := tokenizer.Parse(file, m.Files[tokenizer.ConfigFileName])
+	switch {
+	case errors.Is(err, tokenizer.ErrUnsupported):
+		m.TokenizerErr = err
+		return nil
+	case err != nil:
+		return err
+	case tok.VocabSize() > vocab:
+		return fmt.Errorf("%s has %d tokens, vocab_size in %s is %d", tokenizer.FileName, tok.VocabSize(), configName, vocab)
+	}
+	m.Tokenizer = tok
+	return nil
+}
+
+// readWeights sets Decoder and PassedThrough.
+func (m *Model) readWeights(ctx context.Context, cfg decoder.Config, fam *family) (*policy.Weights, error) {
+	stored, err := openWeights(m.source)
+	if err != nil {
+		return nil, err
 	}
 	defer stored.close()
 	cfg.Names = fam.namesIn(func(name string) bool { _, ok := stored.tensors[name]; return ok })
 	if cfg.DType, cfg.DTypes, err = stored.dtypes(cfg.Names[decoder.Embedding]); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if m.Decoder, err = decoder.New(cfg); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", configName, err)
+		return nil, fmt.Errorf("%s: %w", configName, err)
 	}
 	tied := tiedNames{embedding: cfg.Names[decoder.Embedding]}
 	if cfg.Tied {
 		tied.head = cfg.Names[decoder.Head]
 	}
 	w, passed, err := stored.read(ctx, m.Params(), tied, fam.isTower)
-	if err != nil {
-		return nil, nil, err
-	}
 	m.PassedThrough = passed
-	return m, w, nil
+	return w, err
 }
 
 // readSmall reads a whole file, unless it is absurdly large.

@@ -25,12 +25,13 @@ import (
 type storage struct {
 	tensors map[string]safetensors.Tensor
 	files   map[string]string // of each tensor
+	opened  map[string]*safetensors.File
 	closers []io.Closer
 }
 
 // openWeights opens model.safetensors, or else the files that the index names.
 func openWeights(fsys fs.FS) (*storage, error) {
-	s := &storage{tensors: map[string]safetensors.Tensor{}, files: map[string]string{}}
+	s := &storage{tensors: map[string]safetensors.Tensor{}, files: map[string]string{}, opened: map[string]*safetensors.File{}}
 	err := s.add(fsys, weightsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = s.addShards(fsys)
@@ -71,6 +72,7 @@ func (s *storage) add(fsys fs.FS, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	s.opened[name] = file
 	for _, t := range file.Tensors() {
 		if other, ok := s.files[t.Name]; ok {
 			return fmt.Errorf("tensor %q is in %s and in %s", t.Name, other, name)
@@ -175,10 +177,7 @@ func (s *storage) read(ctx context.Context, params []policy.Param, tied tiedName
 	for _, name := range slices.Sorted(maps.Keys(s.tensors)) {
 		switch {
 		case wanted[name] || strings.HasSuffix(name, ".rotary_emb.inv_freq"): // the latter follow from the configuration
-		case name == tied.head:
-			if err := s.same(tied); err != nil {
-				return nil, nil, err
-			}
+		case name == tied.head: // its bytes are compared when the embedding is there
 		case isTower(name):
 			passed = append(passed, name)
 		default:
@@ -200,8 +199,16 @@ func (s *storage) read(ctx context.Context, params []policy.Param, tied tiedName
 		ts = append(ts, t)
 		var err error
 		lockErr := t.MutableBytes(func(data []byte) {
-			if err = s.tensors[p.Name].ReadInto(data); err == nil {
-				err = finite(data, p.Shape.DType)
+			at := 0
+			err = s.opened[s.files[p.Name]].ReadInto(p.Name, data, func(piece []byte) error {
+				if i := finite(piece, p.Shape.DType); i >= 0 {
+					return fmt.Errorf("element %d is NaN or infinite", at/p.Shape.DType.Size()+i)
+				}
+				at += len(piece)
+				return nil
+			})
+			if err == nil && p.Name == tied.embedding {
+				err = s.same(tied, data)
 			}
 		})
 		if err = cmp.Or(err, lockErr); err != nil {
@@ -215,38 +222,48 @@ func (s *storage) read(ctx context.Context, params []policy.Param, tied tiedName
 	return w, passed, nil
 }
 
-// finite looks for NaN and infinities: all exponent bits set.
-func finite(data []byte, dtype dtypes.DType) error {
-	half := dtype == dtypes.BFloat16
-	size := 4
-	if half {
-		size = 2
+// finite looks for NaN and infinities, which have all exponent bits set: adding the lowest of them then sets the sign's place, which is
+// masked out before. It takes 64 bytes at once and returns the index of the first such element, or -1.
+func finite(data []byte, dtype dtypes.DType) int {
+	size, exponent, lowest, sign := 4, uint64(0x7f800000_7f800000), uint64(0x00800000_00800000), uint64(0x80000000_80000000)
+	if dtype == dtypes.BFloat16 {
+		size, exponent, lowest, sign = 2, 0x7f80_7f80_7f80_7f80, 0x0080_0080_0080_0080, 0x8000_8000_8000_8000
 	}
-	for i := 0; i < len(data); i += size {
-		bad := false
-		if half {
-			bad = binary.LittleEndian.Uint16(data[i:])&0x7f80 == 0x7f80
-		} else {
-			bad = binary.LittleEndian.Uint32(data[i:])&0x7f800000 == 0x7f800000
-		}
-		if bad {
-			return fmt.Errorf("element %d is NaN or infinite", i/size)
+	at := 0
+	for ; at+64 <= len(data); at += 64 {
+		b := data[at : at+64 : at+64]
+		sums := (binary.LittleEndian.Uint64(b)&exponent + lowest) | (binary.LittleEndian.Uint64(b[8:])&exponent + lowest) |
+			(binary.LittleEndian.Uint64(b[16:])&exponent + lowest) | (binary.LittleEndian.Uint64(b[24:])&exponent + lowest) |
+			(binary.LittleEndian.Uint64(b[32:])&exponent + lowest) | (binary.LittleEndian.Uint64(b[40:])&exponent + lowest) |
+			(binary.LittleEndian.Uint64(b[48:])&exponent + lowest) | (binary.LittleEndian.Uint64(b[56:])&exponent + lowest)
+		if sums&sign != 0 {
+			break
 		}
 	}
-	return nil
+	for ; at < len(data); at += size { // the rest, or the block with such an element; both types have the exponent in the last two bytes
+		if binary.LittleEndian.Uint16(data[at+size-2:])&0x7f80 == 0x7f80 {
+			return at / size
+		}
+	}
+	return -1
 }
 
-// same checks an output projection that is stored although it is tied to the embedding.
-func (s *storage) same(tied tiedNames) error {
-	head, embedding := s.tensors[tied.head], s.tensors[tied.embedding]
-	if head.DType == embedding.DType && slices.Equal(head.Shape, embedding.Shape) {
-		a, b := make([]byte, head.Size()), make([]byte, embedding.Size())
-		if err := cmp.Or(head.ReadInto(a), embedding.ReadInto(b)); err != nil {
-			return err
-		}
-		if bytes.Equal(a, b) {
-			return nil
-		}
+// same checks an output projection that is stored although it is tied to the embedding, whose bytes are given.
+func (s *storage) same(tied tiedNames, embedding []byte) error {
+	head, ok := s.tensors[tied.head]
+	if !ok {
+		return nil
 	}
-	return fmt.Errorf("tensor %q differs from %q, but tie_word_embeddings in %s says that they are one", tied.head, tied.embedding, configName)
+	other := s.tensors[tied.embedding]
+	differs := fmt.Errorf("tensor %q differs from %q, but tie_word_embeddings in %s says that they are one", tied.head, tied.embedding, configName)
+	if head.DType != other.DType || !slices.Equal(head.Shape, other.Shape) {
+		return differs
+	}
+	return head.Data(func(piece []byte) error {
+		if !bytes.Equal(piece, embedding[:len(piece)]) {
+			return differs
+		}
+		embedding = embedding[len(piece):]
+		return nil
+	})
 }

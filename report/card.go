@@ -38,6 +38,8 @@ func Card(d *provenance.Document) []byte {
 		})
 	}
 
+	section("Use")
+	b.WriteString(use)
 	section("Evaluation protocol")
 	protocol(&b, d)
 	section("Training")
@@ -61,6 +63,20 @@ func Card(d *provenance.Document) []byte {
 	provenanceOf(&b, d)
 	return b.Bytes()
 }
+
+// use says how the folder that the card is exported with is loaded.
+const use = "FOLDER is the folder of this card, or its name on the hub:\n\n" +
+	"```python\n" +
+	"from transformers import AutoModelForCausalLM, AutoTokenizer\n\n" +
+	"tokenizer = AutoTokenizer.from_pretrained(\"FOLDER\")\n" +
+	"model = AutoModelForCausalLM.from_pretrained(\"FOLDER\", dtype=\"auto\")\n" +
+	"```\n\n" +
+	"```sh\n" +
+	"vllm serve FOLDER                                      # vLLM\n" +
+	"python -m sglang.launch_server --model-path FOLDER     # SGLang\n" +
+	"grouper export --verify FOLDER                         # every tensor as it was trained, every file as it was exported\n" +
+	"```\n\n" +
+	"In Go: `hf.Load(ctx, os.DirFS(\"FOLDER\"))` of `github.com/grouper-rl/grouper/policy/hf`.\n"
 
 func title(d *provenance.Document) string {
 	if strings.TrimSpace(d.About.Title) != "" {

@@ -40,6 +40,7 @@ func TestCard(t *testing.T) {
 		"6 updates on 36 sampled responses", "| base | 0 | ", "| **final** | 6 | " + fmt.Sprintf("%.2f %%", 100*final.Accuracy), "curves.png",
 		"4 held-out tasks of `echo` × 3 fixed seeds (17, 43, 101) = 12 completions", "| `objective.clip_high` | `0.28` |",
 		"| 1 | the base weights | start | 6 | 0 |", "6 updates and 36 responses count; 0 updates", "- There is no confirmation set", "- It is a test.",
+		"AutoModelForCausalLM.from_pretrained(\"FOLDER\"", "vllm serve FOLDER", "sglang.launch_server --model-path FOLDER",
 		"## Licence\n\napache-2.0\n", rec.Events[len(rec.Events)-1].Hash,
 	} {
 		require.Contains(t, card, want)

@@ -26,7 +26,7 @@ type exportCommand struct {
 	Base      string `help:"The model folder that the run began with." placeholder:"DIR" type:"existingdir"`
 	Update    int    `help:"Whose weights; the newest checkpoint if it is left out." default:"-1" placeholder:"N"`
 	ShardSize string `help:"The most bytes of tensors in a file: 2GB, 500MB, 1000000." placeholder:"SIZE"`
-	Verify    string `help:"Instead, check an exported folder, here or at an http(s) address, against its manifest." placeholder:"FOLDER"`
+	Verify    string `help:"Instead, check an exported folder, here or at an http(s) address, against its manifest. Here, no other file may be in it." placeholder:"FOLDER"`
 	Manifest  string `help:"With --verify: the manifest to check against, instead of the folder's own." type:"existingfile"`
 }
 

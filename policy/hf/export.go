@@ -16,13 +16,15 @@ import (
 
 	"github.com/grouper-rl/grouper/internal/safetensors"
 	"github.com/grouper-rl/grouper/policy"
+	"github.com/grouper-rl/grouper/policy/chat"
 )
 
 // ExportOptions say what an exported folder looks like. The zero value is one file of weights and no card.
 type ExportOptions struct {
 	// ShardSize is the most bytes of tensors in one file; a larger tensor has a file of its own. 0: all in model.safetensors.
 	ShardSize int64
-	// Files are put beside the model's own: README.md (the model card), its pictures, a LICENSE. They win over the model's.
+	// Files are put beside the model's own: README.md (the model card), its pictures, a LICENSE. They win over the model's. Names are
+	// those of files of the folder itself, or of .jinja files in additional_chat_templates.
 	Files map[string][]byte
 }
 
@@ -104,10 +106,14 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := plain(name); err != nil {
+		if err := belongs(name); err != nil {
 			return err
 		}
-		if err := write(filepath.Join(tmp, name), func(w io.Writer) error { _, err := w.Write(files[name]); return err }); err != nil {
+		within := filepath.Join(tmp, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(within), 0o755); err != nil {
+			return err
+		}
+		if err := write(within, func(w io.Writer) error { _, err := w.Write(files[name]); return err }); err != nil {
 			return err
 		}
 	}
@@ -123,6 +129,9 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 			return err
 		}
 	}
+	if err := syncDir(filepath.Join(tmp, chat.FolderName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := syncDir(tmp); err != nil {
 		return err
 	}
@@ -135,16 +144,16 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 // finish lists the files that were written, reads the tensors back, and writes the manifest.
 func (m *Manifest) finish(ctx context.Context, dir string) error {
 	fsys := os.DirFS(dir)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries { // sorted
-		size, digest, err := fileDigest(fsys, e.Name())
-		if err != nil {
+	err := fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error { // sorted
+		if err != nil || e.IsDir() {
 			return err
 		}
-		m.Files = append(m.Files, ManifestFile{e.Name(), size, digest})
+		size, digest, err := fileDigest(fsys, name)
+		m.Files = append(m.Files, ManifestFile{name, size, digest})
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	s, err := openWeights(fsys)
 	if err != nil {

@@ -123,6 +123,13 @@ func TestVerifyFindsChanges(t *testing.T) {
 				return bytes.Replace(d, []byte(`"config.json"`), []byte(`"../config.json"`), 1)
 			})
 		},
+		"manifest says: modeling.py is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
+			fsys["modeling.py"] = &fstest.MapFile{Data: []byte("import os")}
+		},
+		"manifest says: sub/a.b is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) { fsys["sub/a.b"] = &fstest.MapFile{} },
+		"manifest says: x.safetensors is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
+			fsys["x.safetensors"] = fsys[shard] // nobody reads it, but for those who take all such files
+		},
 	} {
 		fsys := fstest.MapFS{}
 		for name, f := range whole {
@@ -132,6 +139,33 @@ func TestVerifyFindsChanges(t *testing.T) {
 		_, err := hf.Verify(t.Context(), fsys, nil)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// What the hub and its tools put into a folder, and another split into files, must not be taken for a change; what is left of the old
+// split must.
+func TestVerifyOtherFiles(t *testing.T) {
+	m, w := model(t, dtypes.Float32)
+	var manifests [2]*hf.Manifest
+	dirs := [2]string{filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "shards")}
+	for i, size := range []int64{0, 4000} {
+		var err error
+		manifests[i], err = hf.Export(t.Context(), dirs[i], m, w, hf.ExportOptions{ShardSize: size})
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(dirs[i], ".cache", "huggingface"), 0o755))
+		for _, name := range []string{".gitattributes", ".cache/huggingface/x.metadata"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dirs[i], name), nil, 0o644))
+		}
+	}
+	for i, dir := range dirs {
+		for _, manifest := range []*hf.Manifest{nil, manifests[i], manifests[1-i]} {
+			_, err := hf.Verify(t.Context(), os.DirFS(dir), manifest)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, os.Rename(filepath.Join(dirs[0], "model.safetensors"), filepath.Join(dirs[1], "model.safetensors")))
+	_, err := hf.Verify(t.Context(), os.DirFS(dirs[1]), nil)
+	require.ErrorIs(t, err, hf.ErrAltered)
+	require.ErrorContains(t, err, "model-00001-of-")
 }
 
 // A folder on a server must be checked as one on a disk is, by ranges; a server that lies, breaks off or hangs must be an error.

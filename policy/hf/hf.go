@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/policy/chat"
@@ -35,8 +36,8 @@ type Model struct {
 	Chat         *chat.Template // nil if the folder has no chat template or one that cannot be read
 	ChatErr      error          // says why Chat is nil; it wraps [chat.ErrNoTemplate] if there is none
 	Generation   Generation     // special tokens and sampling settings
-	// Files holds the folder's small files as they are, by name: config.json, generation_config.json, tokenizer and chat
-	// template. [Save] writes them unchanged.
+	// Files holds the folder's small files as they are, by name: config.json, generation_config.json, tokenizer, chat templates
+	// (also additional_chat_templates/NAME.jinja) and licences. [Save] writes them unchanged.
 	Files map[string][]byte
 	// PassedThrough names the tensors of the folder that belong to parts which are not computed here, such as a vision
 	// tower or the heads of multi-token prediction. Sorted. [Save] copies them from the folder, which must be there still.
@@ -93,7 +94,7 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 		}
 		m.Files[name] = data
 	}
-	if err := m.keepLicences(fsys); err != nil {
+	if err := m.keepListed(fsys); err != nil {
 		return nil, nil, err
 	}
 	cfg, fam, err := parseConfig(m.Files[configName])
@@ -173,17 +174,24 @@ func readSmall(fsys fs.FS, name string) ([]byte, error) {
 	return fs.ReadFile(fsys, name)
 }
 
-// keepLicences takes the licences of the folder along.
-func (m *Model) keepLicences(fsys fs.FS) error {
+// keepListed takes along what is found by listing the folder: licences and chat templates for special uses.
+func (m *Model) keepListed(fsys fs.FS) error {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return nil // a file system that cannot list, such as a remote one
 	}
+	names, err := fs.Glob(fsys, path.Join(chat.FolderName, "*.jinja"))
+	if err != nil {
+		return err
+	}
 	for _, e := range entries {
 		if info, err := fs.Stat(fsys, e.Name()); isLicence(e.Name()) && err == nil && info.Mode().IsRegular() {
-			if m.Files[e.Name()], err = readSmall(fsys, e.Name()); err != nil {
-				return err
-			}
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range names {
+		if m.Files[name], err = readSmall(fsys, name); err != nil {
+			return err
 		}
 	}
 	return nil

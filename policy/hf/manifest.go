@@ -2,6 +2,7 @@ package hf
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,10 +12,12 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/grouper-rl/grouper/internal/safetensors"
+	"github.com/grouper-rl/grouper/policy/chat"
 )
 
 // ManifestName is the file of an exported folder that says what must be in it.
@@ -66,16 +69,18 @@ func ParseManifest(data []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%s: format %d, this program reads format %d", ManifestName, m.Format, manifestFormat)
 	}
 	for _, f := range m.Files {
-		if err := plain(f.Name); err != nil {
+		if err := belongs(f.Name); err != nil {
 			return nil, fmt.Errorf("%s: %w", ManifestName, err)
 		}
 	}
 	return &m, nil
 }
 
-// plain refuses what is not the name of a file of the folder itself.
-func plain(name string) error {
-	if name == "." || !fs.ValidPath(name) || strings.ContainsAny(name, `/\`) {
+// belongs refuses what is not the name of a file of the folder itself or of a chat template in its only subfolder.
+func belongs(name string) error {
+	dir, base := path.Split(name)
+	if template := dir == chat.FolderName+"/" && path.Ext(base) == ".jinja"; dir != "" && !template || base == "." ||
+		!fs.ValidPath(name) || strings.Contains(name, `\`) {
 		return fmt.Errorf("%q is not a file of the folder", name)
 	}
 	return nil
@@ -83,7 +88,9 @@ func plain(name string) error {
 
 // Verify checks a folder, local or [Remote], against a manifest; nil: its own. Every tensor's type, shape and bytes and every other file
 // must be as the manifest says, and no tensor may be there that it does not name. Tensors may be in other files than it says: a folder
-// that was repacked into other shards holds the same tensors. Errors wrap [ErrAltered] where something differs.
+// that was repacked into other shards holds the same tensors. Where the folder can be listed, which a [Remote] one cannot, no other
+// file may be in it: only names that begin with a dot, such as .gitattributes and .cache, are nobody's business. Errors wrap
+// [ErrAltered] where something differs.
 func Verify(ctx context.Context, fsys fs.FS, m *Manifest) (*Manifest, error) {
 	if m == nil {
 		data, err := readSmall(fsys, ManifestName)
@@ -117,7 +124,42 @@ func Verify(ctx context.Context, fsys fs.FS, m *Manifest) (*Manifest, error) {
 		return nil, err
 	}
 	defer s.close()
-	return m, m.checkTensors(ctx, s)
+	return m, cmp.Or(m.checkTensors(ctx, s), m.nothingElse(fsys, s))
+}
+
+// nothingElse looks for files that are neither the manifest's nor those which the tensors were read from: code, weights in another
+// format, shards of another model.
+func (m *Manifest) nothingElse(fsys fs.FS, s *storage) error {
+	named := map[string]bool{ManifestName: true}
+	for _, f := range m.Files {
+		named[f.Name] = true
+	}
+	return fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
+		if name == "." && errors.Is(err, fs.ErrInvalid) {
+			return fs.SkipAll // it cannot be listed
+		}
+		if err != nil || name == "." {
+			return err
+		}
+		hidden := strings.HasPrefix(e.Name(), ".")
+		if e.IsDir() {
+			if hidden {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		ok := hidden || named[name]
+		switch {
+		case strings.HasSuffix(name, ".safetensors"):
+			ok = s.opened[name] != nil
+		case name == indexName:
+			ok = s.opened[weightsName] == nil
+		}
+		if !ok {
+			return fmt.Errorf("%w: %s is not in it", ErrAltered, name)
+		}
+		return nil
+	})
 }
 
 func (m *Manifest) checkTensors(ctx context.Context, s *storage) error {

@@ -92,7 +92,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		Engine:   engine,
 		Format:   rollout.Format{Tokenizer: model.Tokenizer, Chat: format},
 		Grader:   envs.CompletedAnswer{Env: tasks},
-		Sampling: rollout.Sampling{Temperature: o.temperature, MaxTokens: o.maxTokens, Stop: model.Generation.EOS},
+		Sampling: rollout.Sampling{Temperature: o.temperature, TopP: o.topP, TopK: o.topK, MaxTokens: o.maxTokens, Stop: model.Generation.EOS},
 	}
 	judge := sampler
 	if o.Lag > 0 { // then both work at the same time

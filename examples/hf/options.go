@@ -25,7 +25,8 @@ type options struct {
 	system                     string
 	shots                      int
 	maxTokens                  int
-	temperature                float64
+	temperature, topP          float64
+	topK                       int
 	tasks, group               int // of an update
 	micro, rows                int // completions trained on and decoded at once: what memory depends on
 	train, validation          int // tasks
@@ -43,6 +44,8 @@ func flags() options {
 	flag.IntVar(&o.shots, "shots", 3, "solved tasks that are shown in each prompt, for models that do not follow the system prompt")
 	flag.IntVar(&o.maxTokens, "max-tokens", 32, "tokens of a completion; longer ones count as wrong")
 	flag.Float64Var(&o.temperature, "temperature", 1, "of sampling")
+	flag.Float64Var(&o.topP, "top-p", 1, "sample from the likeliest tokens that together have this probability; 1: all")
+	flag.IntVar(&o.topK, "top-k", 0, "sample from this many likeliest tokens; 0: all")
 	flag.IntVar(&o.tasks, "tasks", 8, "tasks of an update")
 	flag.IntVar(&o.group, "group", 8, "completions of each task")
 	flag.IntVar(&o.micro, "micro", 16, "completions trained on at once; fewer need less memory")

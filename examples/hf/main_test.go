@@ -92,10 +92,10 @@ func TestFromFolderToFolder(t *testing.T) {
 		"min_words":             func(o *options) { o.config = `{"min_words": 0}` },
 		"tasks with a distinct": func(o *options) { o.train = 1 << 20 },
 		"MicroBatch is 3":       func(o *options) { o.micro = 3 },
-		"Sampling.Temperature":  func(o *options) { o.temperature = -1 },
-		"Sampling.TopP":         func(o *options) { o.topP = 2 },
-		"Sampling.TopK":         func(o *options) { o.topK = -1 },
-		"Sampling.MaxTokens":    func(o *options) { o.maxTokens = 0 },
+		"Temperature is":        func(o *options) { o.temperature = -1 },
+		"TopP is":               func(o *options) { o.topP = 2 },
+		"TopK is":               func(o *options) { o.topK = -1 },
+		"MaxTokens is":          func(o *options) { o.maxTokens = 0 },
 		"backend \"mps\"":       func(o *options) { o.Backend = "mps" },
 	} {
 		o := o

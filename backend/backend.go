@@ -53,7 +53,8 @@ func (b *Backend) Supports(op compute.OpType) bool { return b.raw.Capabilities()
 
 // Open opens a backend and runs a small computation on it before it is handed out. The spec is one of
 //
-//   - "auto": CUDA, then XLA on CPU, where a PJRT plug-in is found and works, else pure Go;
+//   - "auto": CUDA, then XLA on CPU, where a PJRT plug-in is found and works, else pure Go; not if PJRT_PLUGIN_LIBRARY_PATH is set, in a
+//     program that has XLA: then it is an error if no plug-in there works;
 //   - "go": pure Go, always there;
 //   - "cpu", "cuda": XLA with the plug-in of that name, found through PJRT_PLUGIN_LIBRARY_PATH or in the
 //     standard places of go-xla (~/.local/lib/go-xla, /usr/local/lib/go-xla and the loader's paths);
@@ -87,6 +88,10 @@ func Open(ctx context.Context, spec string) (*Backend, error) {
 				return nil, err
 			}
 			passed = append(passed, err.Error())
+		}
+		if where := pluginPath(); where != "" {
+			return nil, fmt.Errorf("%w: backend %q: a plug-in was asked for by %s, and none there works (%s): correct or unset it, or ask for %q",
+				ErrUnavailable, "auto", where, strings.Join(passed, "; "), Go)
 		}
 		b, err := Open(ctx, Go)
 		if err == nil {

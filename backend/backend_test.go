@@ -2,8 +2,12 @@ package backend_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -61,4 +65,55 @@ func TestFuncErrorsAndDonation(t *testing.T) {
 		_, err = f.Call(0, out[0], []float32{1, 2})
 		require.Error(t, err, "a freed tensor")
 	})
+}
+
+// A fault in what builds a graph must be an error, whatever it panics with, each time, and not keep the program from closing the function.
+func TestFaultyGraphs(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b *backend.Backend) {
+		var foreign *graph.Node
+		other, err := backend.Compile(b, "other", func(in []*graph.Node) []*graph.Node { foreign = in[0]; return in })
+		require.NoError(t, err)
+		defer other.Close()
+		_, err = other.Call(0, []float32{1})
+		require.NoError(t, err)
+		for want, fn := range map[string]func(in []*graph.Node) []*graph.Node{
+			"oops":                             func([]*graph.Node) []*graph.Node { panic("oops") },
+			"sorry":                            func([]*graph.Node) []*graph.Node { panic(errors.New("sorry")) },
+			"out of range":                     func(in []*graph.Node) []*graph.Node { return in[len(in) : len(in)+1][:1] },
+			"output 1 is no node of the graph": func(in []*graph.Node) []*graph.Node { return append(in, nil) },
+			"output 0 is no node of the graph": func([]*graph.Node) []*graph.Node { return []*graph.Node{foreign} },
+		} {
+			f, err := backend.Compile(b, "faulty", fn)
+			require.NoError(t, err)
+			for range 2 {
+				_, err := f.Call(0, []float32{1})
+				require.ErrorContains(t, err, want)
+				require.ErrorContains(t, err, "faulty")
+			}
+			f.Close()
+		}
+	})
+}
+
+// Whoever names a plug-in and misspells its path must not get the slow backend without a word.
+func TestAutoWithAWrongPath(t *testing.T) {
+	const child = "GROUPER_TEST_AUTO"
+	if os.Getenv(child) != "" { // go-xla reads the path when a program starts
+		b, err := backend.Open(t.Context(), "auto")
+		if err != nil {
+			fmt.Println(err)
+		} else {
+			fmt.Println("opened", b.Kind())
+		}
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAutoWithAWrongPath$")
+	cmd.Env = append(os.Environ(), child+"=1", "PJRT_PLUGIN_LIBRARY_PATH=/no/such/folder")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	if _, err := backend.Open(t.Context(), backend.CPU); err != nil && strings.Contains(err.Error(), "built without XLA") {
+		require.Contains(t, string(out), "opened go")
+		return
+	}
+	require.Contains(t, string(out), `PJRT_PLUGIN_LIBRARY_PATH="/no/such/folder", and none there works`)
 }

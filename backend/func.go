@@ -21,7 +21,7 @@ type Func struct {
 func Compile(b *Backend, name string, fn func(in []*graph.Node) []*graph.Node) (*Func, error) {
 	f := &Func{b: b, name: name}
 	err := catch(func() (err error) {
-		if f.exec, err = graph.NewExec(b.raw, fn); err == nil {
+		if f.exec, err = graph.NewExec(b.raw, building(fn)); err == nil {
 			f.exec.WithName(name).SetMaxCache(-1)
 		}
 		return err
@@ -30,6 +30,26 @@ func Compile(b *Backend, name string, fn func(in []*graph.Node) []*graph.Node) (
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f, nil
+}
+
+// building has fn panic with nothing but errors: those GoMLX turns into an error itself. After any other panic it would wait for ever for
+// the graph to be built, in the next call and in Close.
+func building(fn func(in []*graph.Node) []*graph.Node) func(in []*graph.Node) []*graph.Node {
+	return func(in []*graph.Node) (out []*graph.Node) {
+		err := catch(func() error {
+			out = fn(in)
+			for i, n := range out {
+				if n == nil || len(in) > 0 && n.Graph() != in[0].Graph() {
+					return fmt.Errorf("output %d is no node of the graph", i)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			panic(err)
+		}
+		return out
+	}
 }
 
 // Donated marks a tensor whose buffer the function may overwrite; the tensor must not be used afterwards,

@@ -8,6 +8,8 @@ import (
 	"github.com/gomlx/compute"
 )
 
+func pluginPath() string { return "" }
+
 func openXLA(string) (compute.Backend, error) {
 	return nil, errors.New("this program was built without XLA (it needs cgo, and no noxla tag)")
 }

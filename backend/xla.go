@@ -16,6 +16,15 @@ import (
 
 func init() { xla.EnableAutoInstall(false) } // its download has no time-out and asks nobody
 
+// pluginPath says where the user has asked for a plug-in; "": nowhere.
+func pluginPath() string {
+	p := os.Getenv(pjrt.PJRTPluginPathsEnv)
+	if p == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s=%q", pjrt.PJRTPluginPathsEnv, p)
+}
+
 // openXLA opens the plug-in of that name or absolute path. Float32 stays float32: TF32 is off.
 func openXLA(plugin string) (compute.Backend, error) {
 	if filepath.IsAbs(plugin) {
@@ -24,8 +33,8 @@ func openXLA(plugin string) (compute.Backend, error) {
 		}
 	} else if _, found := pjrt.AvailablePlugins()[plugin]; !found {
 		where := "the standard places"
-		if p := os.Getenv(pjrt.PJRTPluginPathsEnv); p != "" {
-			where = fmt.Sprintf("%s=%q", pjrt.PJRTPluginPathsEnv, p)
+		if p := pluginPath(); p != "" {
+			where = p
 		}
 		return nil, fmt.Errorf("no PJRT plug-in %q in %s", plugin, where)
 	}

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/grouper-rl/grouper/internal/guard"
 )
 
 // signatureExt ends the name of a receipt's signature: the base64 text of the 64 bytes of an Ed25519 signature (RFC 8032)
@@ -98,7 +100,8 @@ func (r *Run) SignWith(key crypto.Signer) error {
 
 // sign makes the content of a receipt's .sig file, and checks it: a signer elsewhere may fail in ways of its own.
 func sign(key crypto.Signer, receipt []byte) ([]byte, error) {
-	raw, err := key.Sign(rand.Reader, receipt, crypto.Hash(0))
+	var raw []byte
+	err := guard.Call("the signer", func() (err error) { raw, err = key.Sign(rand.Reader, receipt, crypto.Hash(0)); return err })
 	if err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}

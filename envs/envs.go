@@ -51,7 +51,8 @@ type Score struct {
 	Labels []string `json:"labels,omitempty"` // in a fixed order
 }
 
-// Grader turns a completion into a score.
+// Grader turns a completion into a score. Grade returns soon after ctx has ended; what does not is left behind after half a minute. It may
+// be called concurrently.
 type Grader interface {
 	Grade(ctx context.Context, task Task, reply Reply) (Score, error)
 }

@@ -65,7 +65,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, w *policy.Weights) (checkpoint
 	if err != nil {
 		return fail(err)
 	}
-	if err := e.Sampler.Engine.Load(ctx, w); err != nil {
+	if err := e.Sampler.Load(ctx, w); err != nil {
 		return fail(err)
 	}
 	jobs := make([]rollout.Job, len(e.Tasks))

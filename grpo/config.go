@@ -16,6 +16,7 @@ import (
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/eval"
+	"github.com/grouper-rl/grouper/internal/guard"
 	"github.com/grouper-rl/grouper/optim"
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
@@ -166,11 +167,11 @@ func (p Parts) validate(c Config) error {
 	case c.Advantage.KLCoef != 0 && p.Reference == nil:
 		return missing("Reference")
 	}
-	if err := firstError(p.Optimizer.Validate(), p.Sampler.Sampling.Validate()); err != nil {
+	if err := firstError(guard.Call("Parts.Optimizer.Validate", p.Optimizer.Validate), p.Sampler.Sampling.Validate()); err != nil {
 		return err
 	}
-	if lr := p.Schedule(0); !(lr >= 0 && lr <= math.MaxFloat32) {
-		return badSetting("Parts.Schedule(0), the first learning rate,", lr, "0 or more")
+	if _, err := p.learningRate(1); err != nil {
+		return err
 	}
 	samplings := []rollout.Sampling{p.Sampler.Sampling}
 	if e := p.Evaluator; e != nil {
@@ -195,14 +196,30 @@ func (p Parts) validate(c Config) error {
 			frozen[task.ID] = false
 		}
 	}
+	var vocab int
+	if err := guard.Call("Parts.Policy.VocabSize", func() error { vocab = p.Policy.VocabSize(); return nil }); err != nil {
+		return err
+	}
 	for _, s := range samplings {
 		for _, token := range s.Stop {
-			if token < 0 || int(token) >= p.Policy.VocabSize() {
-				return badSetting("Sampling.Stop", token, fmt.Sprintf("token ids below %d", p.Policy.VocabSize()))
+			if token < 0 || int(token) >= vocab {
+				return badSetting("Sampling.Stop", token, fmt.Sprintf("token ids below %d", vocab))
 			}
 		}
 	}
 	return nil
+}
+
+// learningRate is that of an update, from 1.
+func (p Parts) learningRate(update int) (lr float64, err error) {
+	err = guard.Call("Parts.Schedule", func() error { lr = p.Schedule(update - 1); return nil })
+	if err == nil && !(lr >= 0 && lr <= math.MaxFloat32) {
+		err = badSetting("Parts.Schedule's learning rate", lr, fmt.Sprintf("0 to %g", math.MaxFloat32))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("update %d: %w", update, err)
+	}
+	return lr, nil
 }
 
 func sameEngine(a, b rollout.Engine) bool {

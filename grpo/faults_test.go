@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/internal/testbackend"
 	"github.com/grouper-rl/grouper/optim"
+	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
 )
 
@@ -144,6 +146,139 @@ func TestRefusedParts(t *testing.T) {
 		_, err = New(t.Context(), trainer.cfg, parts)
 		require.ErrorContains(t, err, want)
 		trainer.Close()
+	}
+}
+
+// faulty is an optimizer, a policy and a schedule that do something else in one of their methods.
+type faulty struct {
+	optim.AdamW
+	in string
+	do func()
+}
+
+func (f faulty) maybe(method string) {
+	if f.in == method {
+		f.do()
+	}
+}
+
+func (f faulty) Validate() error              { f.maybe("Validate"); return f.AdamW.Validate() }
+func (f faulty) Slots() []string              { f.maybe("Slots"); return f.AdamW.Slots() }
+func (f faulty) MarshalJSON() ([]byte, error) { f.maybe("MarshalJSON"); return []byte("{}"), nil }
+
+func (f faulty) Scalars(lr float64, step int) []float64 {
+	f.maybe("Scalars")
+	return f.AdamW.Scalars(lr, step)
+}
+
+func (f faulty) Step(in optim.Input) (*graph.Node, []*graph.Node) {
+	f.maybe("Step")
+	param, slots := f.AdamW.Step(in)
+	switch f.in {
+	case "Step without a slot":
+		return param, slots[1:]
+	case "Step without a parameter":
+		return nil, slots
+	case "Step with a scalar":
+		return graph.ReduceAllSum(param), slots
+	}
+	return param, slots
+}
+
+type faultyPolicy struct {
+	policy.Policy
+	faulty
+}
+
+func (f faultyPolicy) Params() []policy.Param { f.maybe("Params"); return f.Policy.Params() }
+func (f faultyPolicy) VocabSize() int         { f.maybe("VocabSize"); return f.Policy.VocabSize() }
+func (f faultyPolicy) MaxPositions() int      { f.maybe("MaxPositions"); return f.Policy.MaxPositions() }
+
+func (f faultyPolicy) Hidden(w policy.Vars, in policy.Inputs) *graph.Node {
+	f.maybe("Hidden")
+	return f.Policy.Hidden(w, in)
+}
+
+// No fault of a part may end the program, or leave it without a word on which part and update it was; the weights stay as they were.
+func TestFaultyParts(t *testing.T) {
+	b := testbackend.Go(t)
+	s := small()
+	s.blind = true
+	rate := func(bad float64) func(*Parts, faulty) {
+		return func(p *Parts, _ faulty) {
+			p.Schedule = func(done int) float64 {
+				if done == 1 {
+					return bad
+				}
+				return .02
+			}
+		}
+	}
+	optimizer := func(p *Parts, f faulty) { p.Optimizer = f }
+	network := func(p *Parts, f faulty) { p.Policy = faultyPolicy{p.Policy, f} }
+	for in, c := range map[string]struct {
+		set  func(*Parts, faulty)
+		want string
+		at   int // the update; 0: New
+	}{
+		"Validate":                 {optimizer, "Parts.Optimizer.Validate panicked: oops", 0},
+		"Slots":                    {optimizer, "Parts.Optimizer.Slots panicked: oops", 0},
+		"MarshalJSON":              {optimizer, "Parts.Optimizer, as JSON, panicked: oops", 0},
+		"Scalars":                  {optimizer, "update 1: Parts.Optimizer.Scalars panicked: oops", 1},
+		"Step":                     {optimizer, "update 1: checking the optimizer step", 1},
+		"Step without a slot":      {optimizer, "Step gives 1 slots of", 1},
+		"Step without a parameter": {optimizer, "Step gives no node for the parameter of", 1},
+		"Step with a scalar":       {optimizer, "Step gives the parameter of", 1},
+		"Params":                   {network, "Parts.Policy.Params panicked: oops", 0},
+		"VocabSize":                {network, "Parts.Policy.VocabSize panicked: oops", 0},
+		"MaxPositions":             {network, "Parts.Policy.MaxPositions panicked: oops", 0},
+		"Hidden":                   {network, "update 1: gradients", 1},
+		"first rate": {func(p *Parts, f faulty) { p.Schedule = func(int) float64 { f.maybe("first rate"); return 1 } },
+			"update 1: Parts.Schedule panicked: oops", 0},
+		"later rate": {func(p *Parts, f faulty) {
+			p.Schedule = func(done int) float64 {
+				if done == 1 {
+					f.do()
+				}
+				return .02
+			}
+		}, "update 2: Parts.Schedule panicked: oops", 2},
+		"rate NaN":      {rate(math.NaN()), "update 2: grpo: Parts.Schedule's learning rate is NaN", 2},
+		"rate +Inf":     {rate(math.Inf(1)), "update 2: grpo: Parts.Schedule's learning rate is +Inf", 2},
+		"rate negative": {rate(-1), "update 2: grpo: Parts.Schedule's learning rate is -1", 2},
+	} {
+		t.Run(in, func(t *testing.T) {
+			model, err := s.open(t, b, "") // for its parts
+			require.NoError(t, err)
+			defer model.Close()
+			parts := model.parts
+			c.set(&parts, faulty{AdamW: s.opt.(optim.AdamW), in: in, do: func() { panic("oops") }})
+			parts.Run, err = checkpoint.Open(t.TempDir())
+			require.NoError(t, err)
+			defer parts.Run.Close()
+			trainer, err := New(t.Context(), s.cfg, parts)
+			if c.at == 0 {
+				require.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+			defer trainer.Close()
+			for range c.at - 1 {
+				_, err := trainer.Step(t.Context())
+				require.NoError(t, err)
+			}
+			before, err := trainer.Weights()
+			require.NoError(t, err)
+			want, err := before.Digest()
+			require.NoError(t, err)
+			_, err = trainer.Step(t.Context())
+			require.ErrorContains(t, err, c.want)
+			after, err := trainer.Weights()
+			require.NoError(t, err)
+			got, err := after.Digest()
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/guard"
 	"github.com/grouper-rl/grouper/rollout"
 )
 
@@ -27,12 +28,20 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 	if err != nil {
 		return checkpoint.Identity{}, err
 	}
+	optimizer, err := marshal("Parts.Optimizer", parts.Optimizer)
+	if err != nil {
+		return checkpoint.Identity{}, err
+	}
+	lr, err := parts.learningRate(1)
+	if err != nil {
+		return checkpoint.Identity{}, err
+	}
 	id := checkpoint.Identity{
 		Settings: map[string]any{
 			"config":        cfg,
 			"updates":       cfg.Updates,
-			"optimizer":     map[string]any{typeName(parts.Optimizer): parts.Optimizer},
-			"learning_rate": parts.Schedule(0),
+			"optimizer":     map[string]any{typeName(parts.Optimizer): optimizer},
+			"learning_rate": lr,
 			"sampling":      parts.Sampler.Sampling,
 			"policy":        typeName(parts.Policy),
 			"grader":        typeName(parts.Sampler.Grader),
@@ -110,6 +119,12 @@ func (t *Trainer) encode(f rollout.Format, task envs.Task) ([]int32, error) {
 		return nil, fmt.Errorf("task %q: its prompt has %d tokens, the context has %d", task.ID, len(prompt), limit)
 	}
 	return prompt, nil
+}
+
+// marshal gives the settings of a part as JSON.
+func marshal(part string, v any) (data json.RawMessage, err error) {
+	err = guard.Call(part+", as JSON,", func() (err error) { data, err = json.Marshal(v); return err })
+	return data, err
 }
 
 // typeName is a type's name as it is written in Go, without a pointer's star: "optim.AdamW".

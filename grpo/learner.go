@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/grouper-rl/grouper/backend"
+	"github.com/grouper-rl/grouper/internal/guard"
 	"github.com/grouper-rl/grouper/optim"
 	"github.com/grouper-rl/grouper/policy"
 )
@@ -32,8 +33,9 @@ type learner struct {
 	policy  policy.Policy
 	params  []policy.Param
 	opt     optim.Optimizer
-	temp    float64 // sampling temperature: log-probs are of the distribution that was sampled from
-	rounded bool    // some parameter is stored in less than float32
+	kinds   []string // the optimizer's slots of a parameter
+	temp    float64  // sampling temperature: log-probs are of the distribution that was sampled from
+	rounded bool     // some parameter is stored in less than float32
 
 	masters   []*tensors.Tensor // float32
 	slots     []*tensors.Tensor
@@ -46,13 +48,19 @@ type learner struct {
 func newLearner(cfg Config, parts Parts) (_ *learner, err error) {
 	l := &learner{
 		cfg: cfg, backend: parts.Backend, device: compute.DeviceNum(parts.Device), policy: parts.Policy,
-		params: parts.Policy.Params(), opt: parts.Optimizer, temp: parts.Sampler.Sampling.Temperature,
+		opt: parts.Optimizer, temp: parts.Sampler.Sampling.Temperature,
 	}
 	defer func() {
 		if err != nil {
 			l.close()
 		}
 	}()
+	if err := guard.Call("Parts.Policy.Params", func() error { l.params = l.policy.Params(); return nil }); err != nil {
+		return nil, err
+	}
+	if err := guard.Call("Parts.Optimizer.Slots", func() error { l.kinds = l.opt.Slots(); return nil }); err != nil {
+		return nil, err
+	}
 	for _, p := range l.params {
 		l.rounded = l.rounded || p.Shape.DType != dtypes.Float32
 	}
@@ -205,8 +213,14 @@ func (l *learner) optimize(ctx context.Context, grads *[]*tensors.Tensor, step i
 		return err
 	}
 	var scalars []any
-	for _, s := range l.opt.Scalars(lr, step) {
-		scalars = append(scalars, float32(s))
+	err := guard.Call("Parts.Optimizer.Scalars", func() error {
+		for _, s := range l.opt.Scalars(lr, step) {
+			scalars = append(scalars, float32(s))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	found, err := l.check.Call(l.device, append([]any{l.masters, *grads, l.slots}, scalars...)...)
 	if err != nil {
@@ -373,7 +387,7 @@ func (l *learner) buildApply(in []*graph.Node) []*graph.Node {
 }
 
 func (l *learner) stepInputs(in []*graph.Node) (state optim.State, grads, scalars []*graph.Node) {
-	n, slots := len(l.params), len(l.params)*len(l.opt.Slots())
+	n, slots := len(l.params), len(l.params)*len(l.kinds)
 	return optim.State{Masters: in[:n], Slots: in[2*n : 2*n+slots]}, in[n : 2*n], in[2*n+slots:]
 }
 

@@ -138,7 +138,11 @@ func (t *Trainer) checkSchedule(history checkpoint.History) error {
 		if err := json.Unmarshal(u.Metrics, &m); err != nil {
 			return fmt.Errorf("metrics of update %d: %w", u.Update, err)
 		}
-		if lr := t.parts.Schedule(u.Update - 1); lr != m.LearningRate {
+		lr, err := t.parts.learningRate(u.Update)
+		if err != nil {
+			return err
+		}
+		if lr != m.LearningRate {
 			return fmt.Errorf("%w: Schedule: update %d had learning rate %g, now %g", checkpoint.ErrOtherConfiguration, u.Update, m.LearningRate, lr)
 		}
 	}
@@ -258,7 +262,7 @@ func (l *learner) names() []string {
 func (l *learner) slotNames() []string {
 	var names []string
 	for _, p := range l.params {
-		for _, slot := range l.opt.Slots() {
+		for _, slot := range l.kinds {
 			names = append(names, p.Name+"."+slot)
 		}
 	}

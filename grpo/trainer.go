@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/grouper-rl/grouper/eval"
+	"github.com/grouper-rl/grouper/internal/guard"
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/rollout"
 )
@@ -45,7 +45,11 @@ func New(ctx context.Context, cfg Config, parts Parts) (*Trainer, error) {
 	if err := parts.validate(cfg); err != nil {
 		return nil, err
 	}
-	cfg.Bucket = min(cfg.Bucket, parts.Policy.MaxPositions()) // more would only be padding
+	var positions int
+	if err := guard.Call("Parts.Policy.MaxPositions", func() error { positions = parts.Policy.MaxPositions(); return nil }); err != nil {
+		return nil, err
+	}
+	cfg.Bucket = min(cfg.Bucket, positions) // more would only be padding
 	if parts.Log == nil {
 		parts.Log = slog.New(slog.DiscardHandler)
 	}
@@ -113,9 +117,9 @@ func (t *Trainer) Step(ctx context.Context) (*Update, error) {
 		}
 	}
 	u := &Update{Update: t.update + 1}
-	lr := t.parts.Schedule(t.update)
-	if !(lr >= 0 && lr <= math.MaxFloat32) {
-		return nil, fmt.Errorf("update %d: the Schedule gives the learning rate %v, allowed: 0 or more", u.Update, lr)
+	lr, err := t.parts.learningRate(u.Update)
+	if err != nil {
+		return nil, err
 	}
 	if err := t.publish(); err != nil {
 		return nil, err

@@ -439,6 +439,23 @@ func listing(dir string) string {
 	return b.String()
 }
 
+// Whoever starts the program of a finished run again must find its directory as it was.
+func TestFinishedRunAgain(t *testing.T) {
+	b, dir := testbackend.Go(t), t.TempDir()
+	s := small()
+	s.cfg.Updates = 2
+	s.train(t, b, dir, -1)
+	ledger := filepath.Join(dir, "ledger.jsonl")
+	before, err := os.ReadFile(ledger)
+	require.NoError(t, err)
+	files := listing(dir)
+	require.Empty(t, s.train(t, b, dir, -1))
+	require.Equal(t, files, listing(dir))
+	after, err := os.ReadFile(ledger)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+}
+
 // Cancelling keeps what is complete: the next trainer goes on from the last complete update, not from the last scheduled checkpoint.
 func TestCancelKeepsWhatIsComplete(t *testing.T) {
 	b := testbackend.Go(t)

@@ -29,7 +29,7 @@ type Optimizer interface {
 	Slots() []string
 	// Scalars gives the numbers of one update that Step reads; step is 1 for the first update. Their count is fixed.
 	Scalars(lr float64, step int) []float64
-	// Step updates one parameter. It builds a graph: it must not look at values.
+	// Step updates one parameter. It builds a graph: it must not look at values. What it returns has the shapes of what it was given.
 	Step(in Input) (param *graph.Node, slots []*graph.Node)
 }
 
@@ -99,9 +99,32 @@ func apply(opt Optimizer, params []policy.Param, state State, grads, scalars []*
 			Param: state.Masters[i], Grad: grads[i], Slots: state.Slots[i*perParam : (i+1)*perParam],
 			Scalars: scalars, Decay: p.Decay,
 		})
+		if err := checkStep(p, state.Masters[i], param, slots, perParam); err != nil {
+			panic(err)
+		}
 		next.Masters, next.Slots = append(next.Masters, param), append(next.Slots, slots...)
 	}
 	return next
+}
+
+// checkStep says what a rule has made that cannot be the next state of a parameter.
+func checkStep(p policy.Param, master, param *graph.Node, slots []*graph.Node, perParam int) error {
+	if len(slots) != perParam {
+		return fmt.Errorf("optim: Step gives %d slots of %q, the optimizer has %d", len(slots), p.Name, perParam)
+	}
+	for i, n := range append([]*graph.Node{param}, slots...) {
+		what := "the parameter"
+		if i > 0 {
+			what = fmt.Sprintf("slot %d", i-1)
+		}
+		if n == nil {
+			return fmt.Errorf("optim: Step gives no node for %s of %q", what, p.Name)
+		}
+		if !n.Shape().Equal(master.Shape()) {
+			return fmt.Errorf("optim: Step gives %s of %q the shape %v, it has %v", what, p.Name, n.Shape(), master.Shape())
+		}
+	}
+	return nil
 }
 
 // notFinite counts the elements of a float32 node that are NaN or beyond half the largest number.

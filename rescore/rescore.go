@@ -30,6 +30,7 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/guard"
 	"github.com/grouper-rl/grouper/policy/chat"
 )
 
@@ -253,7 +254,9 @@ func (w *writer) grade(ctx context.Context, l checkpoint.Line) (Label, error) {
 	if err != nil {
 		return Label{}, err
 	}
-	s, err := w.grader.Grade(ctx, task, envs.Reply{Text: w.reasoning.Answer(l.Text), Finished: l.Finish == "stop"})
+	s, err := guard.Await(ctx, "the grader", func() (envs.Score, error) {
+		return w.grader.Grade(ctx, task, envs.Reply{Text: w.reasoning.Answer(l.Text), Finished: l.Finish == "stop"})
+	})
 	if err != nil {
 		return Label{}, err
 	}

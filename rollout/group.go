@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/guard"
+	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/policy/chat"
 )
 
@@ -32,7 +34,9 @@ func (f Format) Encode(task envs.Task) ([]int32, error) {
 	fail := func(err error) ([]int32, error) { return nil, fmt.Errorf("task %q: %w", task.ID, err) }
 	text := task.Question
 	if f.Prompt != nil {
-		text = f.Prompt(task)
+		if err := guard.Call("Format.Prompt", func() error { text = f.Prompt(task); return nil }); err != nil {
+			return fail(err)
+		}
 	}
 	if f.Chat != nil {
 		var err error
@@ -40,7 +44,8 @@ func (f Format) Encode(task envs.Task) ([]int32, error) {
 			return fail(err)
 		}
 	}
-	tokens, err := f.Tokenizer.Encode(text)
+	var tokens []int32
+	err := guard.Call("Format.Tokenizer", func() (err error) { tokens, err = f.Tokenizer.Encode(text); return err })
 	switch {
 	case err != nil:
 		return fail(err)
@@ -52,12 +57,12 @@ func (f Format) Encode(task envs.Task) ([]int32, error) {
 
 // Text decodes a completion without the stop token that ended it. Bytes that are no UTF-8 become U+FFFD here, before
 // anything is graded, since no record could keep them.
-func (f Format) Text(c Completion) (string, error) {
+func (f Format) Text(c Completion) (text string, err error) {
 	tokens := c.Tokens
 	if c.Finish == Stop && len(tokens) > 0 {
 		tokens = tokens[:len(tokens)-1]
 	}
-	text, err := f.Tokenizer.Decode(tokens)
+	err = guard.Call("Format.Tokenizer", func() (err error) { text, err = f.Tokenizer.Decode(tokens); return err })
 	return strings.ToValidUTF8(text, "\uFFFD"), err
 }
 
@@ -97,8 +102,16 @@ type Sampler struct {
 	Retry    Retry // of a call of the engine, and of grading a completion
 }
 
+// Load gives the engine weights.
+func (s Sampler) Load(ctx context.Context, w *policy.Weights) error {
+	return s.Retry.Do(ctx, func() error {
+		return guard.Call("the engine", func() error { return s.Engine.Load(ctx, w) })
+	})
+}
+
 // Groups returns the groups of the jobs in their order. A completion that cannot be sampled or graded is an error that
-// names its task and sample; none is ever left out.
+// names its task and sample; none is ever left out. So is a part that panics, and an engine or a grader that has not returned half a minute
+// after ctx ended: its goroutine is left behind.
 func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 	groups := make([]Group, len(jobs))
 	reqs := make([]Request, len(jobs))
@@ -112,12 +125,7 @@ func (s Sampler) Groups(ctx context.Context, jobs []Job) ([]Group, error) {
 	}
 	var sampled [][]Completion
 	err := s.Retry.Do(ctx, func() (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("the engine panicked: %v", p)
-			}
-		}()
-		sampled, err = s.Engine.Generate(ctx, reqs, s.Sampling)
+		sampled, err = guard.Await(ctx, "the engine", func() ([][]Completion, error) { return s.Engine.Generate(ctx, reqs, s.Sampling) })
 		return err
 	})
 	if err != nil {
@@ -167,7 +175,7 @@ func blame(jobs []Job, err error) error {
 	return fmt.Errorf("%d tasks, %q to %q: %w", len(jobs), jobs[0].Task.ID, jobs[len(jobs)-1].Task.ID, err)
 }
 
-// grade decodes and grades a completion. A grader that panics fails like one that returns an error.
+// grade decodes and grades a completion.
 func (s Sampler) grade(ctx context.Context, g *Group, k int, c Completion) (err error) {
 	if err := c.check(s.Sampling); err != nil {
 		return fmt.Errorf("from the engine: %w", err)
@@ -175,15 +183,12 @@ func (s Sampler) grade(ctx context.Context, g *Group, k int, c Completion) (err 
 	if g.Texts[k], err = s.Format.Text(c); err != nil {
 		return err
 	}
-	answer := s.Format.Reasoning().Answer(g.Texts[k])
+	answer, task := s.Format.Reasoning().Answer(g.Texts[k]), g.Task
 	var score envs.Score
 	err = s.Retry.Do(ctx, func() (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("the grader panicked: %v", p)
-			}
-		}()
-		score, err = s.Grader.Grade(ctx, g.Task, envs.Reply{Text: answer, Finished: c.Finish == Stop})
+		score, err = guard.Await(ctx, "the grader", func() (envs.Score, error) {
+			return s.Grader.Grade(ctx, task, envs.Reply{Text: answer, Finished: c.Finish == Stop})
+		})
 		return err
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/guard"
 	"github.com/grouper-rl/grouper/policy"
 )
 
@@ -68,7 +70,8 @@ type Pipeline struct {
 	batches  []*batch                // begun and not consumed, in order; only the last may be incomplete
 	consumed int                     // batches
 	drawn    int                     // tasks drawn for consumed batches
-	failed   error                   // what ended the work
+	failed   error                   // what ended the work and is to be returned
+	ended    error                   // what the last work ended with, when it was stopped too
 
 	loading sync.Mutex // of weights into the engine
 	loaded  int        // what is in the engine, as far as is known; -1: unknown
@@ -199,7 +202,9 @@ func (p *Pipeline) Next(ctx context.Context) (*Batch, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			p.Close()
+			if err := p.end(); errors.Is(err, guard.ErrLeft) {
+				return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+			}
 			return nil, ctx.Err()
 		}
 	}
@@ -217,15 +222,21 @@ func (p *Pipeline) Consume() {
 }
 
 // Close stops the work in hand and waits until it has ended. What is complete is kept, and Next would begin again.
-func (p *Pipeline) Close() {
+func (p *Pipeline) Close() { _ = p.end() }
+
+// end is Close, and says what the work ended with.
+func (p *Pipeline) end() error {
 	p.mu.Lock()
 	working, stop := p.working, p.stop
 	p.mu.Unlock()
 	if working == nil {
-		return
+		return nil
 	}
 	stop()
 	<-working
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // start begins to work in the background unless that is being done, or there is an error to be returned first.
@@ -239,6 +250,7 @@ func (p *Pipeline) start(ctx context.Context) {
 	go func() {
 		err := p.work(ctx)
 		p.mu.Lock()
+		p.ended = err
 		if ctx.Err() == nil {
 			p.failed = err
 		}
@@ -375,7 +387,7 @@ func (p *Pipeline) load(ctx context.Context, number int) error {
 		return fmt.Errorf("the weights of update %d are not there", v)
 	}
 	p.loaded = -1
-	if err := p.plan.Sampler.Retry.Do(ctx, func() error { return p.plan.Sampler.Engine.Load(ctx, w) }); err != nil {
+	if err := p.plan.Sampler.Load(ctx, w); err != nil {
 		return err
 	}
 	p.loaded = v

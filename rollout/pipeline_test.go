@@ -333,6 +333,50 @@ func TestFailureAndCancellation(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
+// stubborn is an engine and a grader that do not return before they are freed, whatever their contexts say.
+type stubborn struct {
+	*delayed
+	odd
+	engine bool // or the grader
+	freed  chan struct{}
+}
+
+func (s stubborn) Generate(ctx context.Context, reqs []rollout.Request, sampling rollout.Sampling) ([][]rollout.Completion, error) {
+	if s.engine {
+		<-s.freed
+	}
+	return s.delayed.Generate(ctx, reqs, sampling)
+}
+
+func (s stubborn) Grade(ctx context.Context, task envs.Task, reply envs.Reply) (envs.Score, error) {
+	<-s.freed
+	return s.odd.Grade(ctx, task, reply)
+}
+
+// Whoever cancels must get the program back from an engine or a grader that ignores its context, and read which it is.
+func TestStubbornParts(t *testing.T) {
+	for name, engine := range map[string]bool{"the engine": true, "the grader": false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := stubborn{delayed: &delayed{}, engine: engine, freed: make(chan struct{})}
+			defer close(s.freed)
+			pl := plan(s)
+			pl.Sampler.Grader = s
+			p, err := rollout.NewPipeline(pl, rollout.State{})
+			require.NoError(t, err)
+			p.Publish(&policy.Weights{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			start := time.Now()
+			_, err = p.Next(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "sampling for update 1: ")
+			require.ErrorContains(t, err, name+" ignores that its context has ended")
+			require.Less(t, time.Since(start), time.Minute)
+			p.Close()
+		})
+	}
+}
+
 // Whoever reads an error of the engine must learn which task and sample it is about.
 func TestEngineErrorsNameTheTask(t *testing.T) {
 	for want, err := range map[string]error{

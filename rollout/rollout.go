@@ -8,7 +8,8 @@ import (
 	"github.com/grouper-rl/grouper/policy"
 )
 
-// Engine samples completions with the weights that it was given last.
+// Engine samples completions with the weights that it was given last. Its methods return soon after ctx has ended. A Generate that does
+// not is left behind after half a minute; a Load is waited for, since it reads weights that are not its own.
 type Engine interface {
 	// Load hands weights over; the engine takes a copy, so the caller may change or donate its own afterwards.
 	Load(ctx context.Context, w *policy.Weights) error

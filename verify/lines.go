@@ -11,6 +11,7 @@ import (
 
 	"github.com/grouper-rl/grouper/checkpoint"
 	"github.com/grouper-rl/grouper/envs"
+	"github.com/grouper-rl/grouper/internal/guard"
 )
 
 func (v *verifier) prepareGrader() {
@@ -67,7 +68,9 @@ func (v *verifier) grade(ctx context.Context, file string, n int, l *checkpoint.
 		return
 	}
 	answer := v.run.Grader.Reasoning.Answer(l.Text)
-	score, err := v.grader.Grade(ctx, task, envs.Reply{Text: answer, Finished: l.Finish == "stop"})
+	score, err := guard.Await(ctx, "the grader", func() (envs.Score, error) {
+		return v.grader.Grade(ctx, task, envs.Reply{Text: answer, Finished: l.Finish == "stop"})
+	})
 	if err != nil {
 		find("grading again failed: "+err.Error(), "", "")
 		return

@@ -96,6 +96,8 @@ var (
 	ErrOtherConfiguration = errors.New("the run directory is of another configuration")
 	// ErrNoRun says that a folder is no run directory: it has neither run.json nor ledger.jsonl.
 	ErrNoRun = errors.New("it is no run directory")
+	// ErrNotBegun says that a program has opened the run directory and not recorded anything yet.
+	ErrNotBegun = errors.New("the run has not begun")
 	// ErrDamaged says that a file of the run directory is missing or is not what the ledger says it is.
 	ErrDamaged = errors.New("the run directory is damaged")
 	// ErrFormat says that something was written by another version of the format.

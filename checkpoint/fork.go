@@ -56,6 +56,20 @@ func (p *Parent) check(rec *Record) error {
 	return nil
 }
 
+// pruned says that the parent, which is running, has removed the checkpoint since it was chosen.
+func (p *Parent) pruned(dir string) error {
+	rec, err := Read(dir)
+	if err != nil {
+		return nil // what is wrong with it is not this
+	}
+	of := rec.History.of(p.Segment).checkpoints
+	if !slices.ContainsFunc(of, func(s Saved) bool { return s.Path == p.Checkpoint && s.Manifest == p.Manifest && s.Pruned }) {
+		return nil
+	}
+	return fmt.Errorf("%s was pruned by the running parent before it could be copied: fork from another, segment %d has checkpoints of %s; what the parent keeps is for its program to say (Run.Retain)",
+		p.Checkpoint, p.Segment, restorable(of))
+}
+
 // fork is the history that a forked run begins with.
 func (h *History) fork(p *Parent) (*History, error) {
 	bad := func(format string, args ...any) (*History, error) {
@@ -98,7 +112,7 @@ func (f *RunFile) LocateParent(dir string, elsewhere ...string) (string, error) 
 	var changed error
 	for _, candidate := range append(slices.Clone(elsewhere), hint) {
 		rec, err := readRecord(candidate)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNoRun) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNoRun) || errors.Is(err, ErrNotBegun) {
 			continue
 		}
 		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrFormat) {
@@ -172,6 +186,9 @@ func fork(ctx context.Context, d disk, now func() time.Time, parent string, at R
 	tmp := filepath.Join(above, temporary+filepath.Base(child)+"-"+rand.Text()) // nobody else's, whatever else is there
 	c := copier{ctx, d, parent, tmp}
 	if err := c.run(rec, file); err != nil {
+		if pruned := file.Parent.pruned(parent); pruned != nil {
+			err = pruned
+		}
 		return errors.Join(err, d.RemoveAll(tmp))
 	}
 	if err := d.Rename(tmp, child); err != nil {
@@ -184,7 +201,7 @@ func fork(ctx context.Context, d disk, now func() time.Time, parent string, at R
 func (rec *Record) child(at Restore) (*RunFile, error) {
 	h := &rec.History
 	if len(rec.Events) == 0 {
-		return nil, errors.New("no run has begun there")
+		return nil, fmt.Errorf("%w there", ErrNotBegun)
 	}
 	saved, segment, err := h.find(at)
 	if err != nil {

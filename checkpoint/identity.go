@@ -180,7 +180,7 @@ func checkFormat(data []byte) error {
 	return nil
 }
 
-// ReadRunFile reads run.json of a run directory; of another folder it returns [ErrNoRun].
+// ReadRunFile reads run.json of a run directory; of another folder it returns [ErrNoRun], of one that is only just being made [ErrNotBegun].
 func ReadRunFile(dir string) (*RunFile, error) {
 	data, err := readRunFile(dir)
 	if err != nil {
@@ -191,12 +191,18 @@ func ReadRunFile(dir string) (*RunFile, error) {
 
 func readRunFile(dir string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(dir, runName))
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(filepath.Join(dir, ledgerName)); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w: it has neither %s nor %s", ErrNoRun, runName, ledgerName)
-		}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
 	}
-	return data, err
+	ledger, ledgerErr := os.Stat(filepath.Join(dir, ledgerName))
+	_, lockErr := os.Lstat(filepath.Join(dir, lockName))
+	switch {
+	case ledgerErr == nil && ledger.Size() > 0:
+		return nil, fmt.Errorf("%w: it has %s and no %s: %w", ErrDamaged, ledgerName, runName, err)
+	case ledgerErr == nil || lockErr == nil:
+		return nil, fmt.Errorf("%w: it has no %s yet", ErrNotBegun, runName)
+	}
+	return nil, fmt.Errorf("%w: it has neither %s nor %s", ErrNoRun, runName, ledgerName)
 }
 
 // Start is what the first event's prev must be, given the bytes of run.json: see the package documentation.

@@ -220,6 +220,9 @@ func (l *Lineage) heading(s *LineageSegment) string {
 	if s.Finished {
 		text += ", finished"
 	}
+	if on := s.Versions["backend"]; on != "" {
+		text += ", on " + on
+	}
 	if s.Directory > 0 {
 		text += ", in " + l.Directories[s.Directory].Dir
 	}

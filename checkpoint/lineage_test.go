@@ -120,3 +120,21 @@ rolled back: 2 updates, 12 responses preserved and excluded
 		t.Errorf("with a changed first directory:\n%s", text)
 	}
 }
+
+// A run that went on with another backend is not bit for bit that of one backend: the tree has to show where.
+func TestLineageShowsBackends(t *testing.T) {
+	t.Parallel()
+	on := func(n int, backend string) checkpoint.LineageSegment {
+		return checkpoint.LineageSegment{Segment: checkpoint.Segment{Segment: n, Parent: n - 1, Reason: "x", Versions: map[string]string{"backend": backend}}}
+	}
+	l := checkpoint.Lineage{Directories: make([]checkpoint.LineageDirectory, 1), Segments: []checkpoint.LineageSegment{on(1, "go"), on(2, "cuda")}}
+	var b strings.Builder
+	if err := l.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"segment 1: x, on go\n", "segment 2 from update 0: x, on cuda\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the lineage does not say %q:\n%s", want, b.String())
+		}
+	}
+}

@@ -2,7 +2,9 @@ package checkpoint
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -17,11 +19,14 @@ type Record struct {
 }
 
 // Read reads run.json and the ledger, and the copies of the parent's if the run was forked, and checks the hash chain. The
-// other files are not looked at.
+// other files are not looked at. A run that has recorded nothing is [ErrNotBegun], but for one that was forked: that has what it was forked from.
 func Read(dir string) (*Record, error) {
 	rec, err := readRecord(dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(rec.Events) == 0 && rec.Run.Parent == nil {
+		return nil, fmt.Errorf("%w: its ledger has no event yet", ErrNotBegun)
 	}
 	h := &History{}
 	if rec.Run.Parent != nil {
@@ -50,6 +55,9 @@ func readRecord(dir string) (*Record, error) {
 		return nil, err
 	}
 	f, err := os.Open(filepath.Join(dir, ledgerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: it has %s and no %s: %w", ErrDamaged, runName, ledgerName, err)
+	}
 	if err != nil {
 		return nil, err
 	}

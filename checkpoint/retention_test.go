@@ -215,3 +215,41 @@ func TestFalsePruning(t *testing.T) {
 		}
 	}
 }
+
+// goesOn is a disk on which a parent goes on, and prunes, while it is being forked.
+type goesOn struct {
+	*faulty
+	parent func()
+}
+
+func (d *goesOn) Mkdir(path string) error {
+	if d.parent != nil {
+		d.parent()
+		d.parent = nil
+	}
+	return d.faulty.Mkdir(path)
+}
+
+// Whoever forks a running program from a checkpoint that it is just removing must read that, and which there are, not of files that are
+// not there; nothing is left behind.
+func TestForkOfWhatIsPruned(t *testing.T) {
+	p := testrun.Program{Updates: 4, Every: 2, Seed: 7}
+	dir := finished(t, p)
+	p.Updates, p.Retention = 8, checkpoint.Retention{Last: 1}
+	above := t.TempDir()
+	d := &goesOn{newFaulty(0, false), func() { goOn(t, p, dir) }}
+	err := checkpoint.ForkOn(t.Context(), d, dir, checkpoint.Restore{Update: 2, Reason: "x"}, filepath.Join(above, "child"))
+	const want = "checkpoints/000002 was pruned by the running parent before it could be copied: fork from another, segment 1 has checkpoints of updates 4;"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v", err)
+	}
+	if entries, err := os.ReadDir(above); err != nil || len(entries) > 0 {
+		t.Errorf("%v was left behind, %v", entries, err)
+	}
+	// What is lost without having been pruned is damage.
+	remove(t, filepath.Join(dir, "checkpoints", "000008", "state.json"))
+	err = checkpoint.ForkOn(t.Context(), newFaulty(0, false), dir, checkpoint.Restore{Update: 8, Reason: "x"}, filepath.Join(above, "child"))
+	if err == nil || strings.Contains(err.Error(), "pruned") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -255,13 +256,13 @@ func settings(b *bytes.Buffer, lines []setting) {
 }
 
 func lineage(b *bytes.Buffer, d *provenance.Document) {
-	table(b, []string{"segment", "goes on from", "why", "updates that count", "rolled back"}, func(row func(...string)) {
+	table(b, []string{"segment", "goes on from", "why", "backend", "updates that count", "rolled back"}, func(row func(...string)) {
 		for _, s := range d.Segments {
 			from := "the base weights"
 			if s.Parent > 0 {
 				from = fmt.Sprintf("update %d of segment %d", s.Update, s.Parent)
 			}
-			row(strconv.Itoa(s.Segment), from, s.Reason, strconv.Itoa(s.Retained.Updates), strconv.Itoa(s.RolledBack.Updates))
+			row(strconv.Itoa(s.Segment), from, s.Reason, cmp.Or(s.Versions["backend"], "not recorded"), strconv.Itoa(s.Retained.Updates), strconv.Itoa(s.RolledBack.Updates))
 		}
 	})
 	t := d.Training

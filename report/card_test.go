@@ -39,12 +39,16 @@ func TestCard(t *testing.T) {
 		"---\nlicense: \"apache-2.0\"\nbase_model: \"grouper-rl/echo-base\"\n", "# Echo | small\n", "Say a word back.\n",
 		"6 updates on 36 sampled responses", "| base | 0 | ", "| **final** | 6 | " + fmt.Sprintf("%.2f %%", 100*final.Accuracy), "curves.png",
 		"4 held-out tasks of `echo` × 3 fixed seeds (17, 43, 101) = 12 completions", "| `objective.clip_high` | `0.28` |",
-		"| 1 | the base weights | start | 6 | 0 |", "6 updates and 36 responses count; 0 updates", "- There is no confirmation set", "- It is a test.",
+		"| 1 | the base weights | start | not recorded | 6 | 0 |", "6 updates and 36 responses count; 0 updates", "- There is no confirmation set", "- It is a test.",
 		"AutoModelForCausalLM.from_pretrained(\"FOLDER\"", "vllm serve FOLDER", "sglang.launch_server --model-path FOLDER",
 		"## Licence\n\napache-2.0\n", rec.Events[len(rec.Events)-1].Hash,
 	} {
 		require.Contains(t, card, want)
 	}
+	d, err := provenance.Build(t.Context(), dir)
+	require.NoError(t, err)
+	d.Segments[0].Versions["backend"] = "cuda" // this program has none
+	require.Contains(t, string(report.Card(d)), "| 1 | the base weights | start | cuda | 6 | 0 |")
 	for _, bad := range []string{"<nil>", "%!", "null"} {
 		require.NotContains(t, card, bad)
 	}

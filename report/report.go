@@ -33,23 +33,24 @@ const Folder = "report"
 // and, in the run directory itself, provenance.json (see package provenance).
 //
 // Everything is made before anything is written, and each file is replaced as a whole. A run without updates or without
-// evaluations gets a report that says so. A ledger that does not hold is a [checkpoint.LedgerError].
+// evaluations gets a report that says so; one that has not begun is [checkpoint.ErrNotBegun]. A ledger that does not hold is a [checkpoint.LedgerError].
 func Write(ctx context.Context, dir string) error {
 	rec, err := checkpoint.Read(dir)
 	if err != nil {
 		return fmt.Errorf("report: reading run directory %s: %w", dir, err)
 	}
+	if len(rec.Events) == 0 { // it was forked
+		return fmt.Errorf("report: run directory %s: %w", dir, checkpoint.ErrNotBegun)
+	}
 	files, err := render(ctx, &rec.History)
 	if err != nil {
 		return fmt.Errorf("report: run directory %s: %w", dir, err)
 	}
-	if len(rec.Events) > 0 {
-		d, err := provenance.Write(ctx, dir)
-		if err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-		files = append(files, file{"model-card.md", Card(d)})
+	d, err := provenance.Write(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
 	}
+	files = append(files, file{"model-card.md", Card(d)})
 	folder := filepath.Join(dir, Folder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("report: %w", err)

@@ -119,8 +119,8 @@ func run(ctx context.Context, dir string, o Options) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(rec.Events) == 0 {
-		return nil, errors.New("nothing is recorded yet")
+	if len(rec.Events) == 0 { // it was forked
+		return nil, checkpoint.ErrNotBegun
 	}
 	w := &writer{dir: dir, grader: o.Grader, reasoning: o.Source.Reasoning, tasks: map[string]envs.Task{}}
 	bank, err := envs.OpenBank(os.DirFS(filepath.Join(dir, "bank")))

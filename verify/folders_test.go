@@ -91,7 +91,7 @@ func TestNotBegun(t *testing.T) {
 	notBegun := func() {
 		t.Helper()
 		_, err := verify.Run(t.Context(), dir, verify.Options{})
-		if !errors.Is(err, verify.ErrNotBegun) || !strings.Contains(err.Error(), dir) {
+		if !errors.Is(err, checkpoint.ErrNotBegun) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("the error is %v", err)
 		}
 	}

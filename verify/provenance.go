@@ -4,13 +4,27 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/grouper-rl/grouper/provenance"
 )
 
-// provenance checks that provenance.json, where there is one, says what the record says.
+// modelCard is where a report leaves it.
+const modelCard = "report/model-card.md"
+
+// provenance checks that provenance.json, where there is one, says what the record says, and notes if it or the model card is missing.
 func (v *verifier) provenance(ctx context.Context) {
-	if _, err := os.Lstat(v.path(provenance.Name)); err != nil {
+	var missing []string
+	for _, name := range []string{provenance.Name, modelCard} {
+		if _, err := os.Lstat(v.path(name)); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		v.note("not there: %s; they are no part of the record and follow from it: grouper report makes them", strings.Join(missing, ", "))
+	}
+	if slices.Contains(missing, provenance.Name) {
 		return
 	}
 	switch err := provenance.Check(ctx, v.dir); {

@@ -53,9 +53,6 @@ import (
 	"github.com/grouper-rl/grouper/envs"
 )
 
-// ErrNotBegun says that a program has opened the run directory and not recorded anything yet.
-var ErrNotBegun = errors.New("the run has not begun")
-
 // Options say how to verify.
 type Options struct {
 	// Grader makes the grader that run.json names. Its error is a finding: rewards that cannot be checked do not hold.
@@ -180,7 +177,7 @@ type verifier struct {
 
 // Run verifies a run directory. It needs neither a backend nor the lock, and writes nothing. What does not hold is in the
 // report; an error means that nothing could be verified: [checkpoint.ErrNoRun] of a folder that is no run directory,
-// [ErrNotBegun] if the directory is only just being made.
+// [checkpoint.ErrNotBegun] if the directory is only just being made.
 func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -188,7 +185,7 @@ func Run(ctx context.Context, dir string, opts Options) (*Report, error) {
 		return nil, fmt.Errorf("verify: %s is not a folder", dir)
 	}
 	if !begun(dir) {
-		return nil, fmt.Errorf("verify: %s: %w: its ledger has no event yet, and nothing is recorded", dir, ErrNotBegun)
+		return nil, fmt.Errorf("verify: %s: %w: its ledger has no event yet, and nothing is recorded", dir, checkpoint.ErrNotBegun)
 	}
 	if _, err := checkpoint.ReadRunFile(dir); errors.Is(err, checkpoint.ErrNoRun) {
 		return nil, fmt.Errorf("verify: %s: %w", dir, err)

@@ -44,7 +44,7 @@ func (c *exportCommand) Run(ctx context.Context, out io.Writer) error {
 	}
 	rec, err := checkpoint.Read(c.Dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("export: %s: %w", c.Dir, err)
 	}
 	saved, err := c.find(rec.History.Checkpoints)
 	if err != nil {
@@ -119,6 +119,9 @@ func (c *exportCommand) find(saved []checkpoint.Saved) (found checkpoint.Saved, 
 		if c.Update < 0 || s.Update == c.Update {
 			found, ok = s, true
 		}
+	}
+	if len(there) == 0 {
+		return found, errors.New("the run has no checkpoint yet")
 	}
 	if !ok {
 		return found, fmt.Errorf("there is no checkpoint of update %d; there are those of %s", c.Update, strings.Join(there, ", "))

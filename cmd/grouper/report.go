@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/provenance"
 	"github.com/grouper-rl/grouper/report"
 )
 
@@ -23,6 +24,7 @@ func (c *reportCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s\nplots, metrics.csv and results.md are in %s\n", report.Table(rec.History.Evaluations), filepath.Join(c.Dir, report.Folder))
+	_, err = fmt.Fprintf(out, "%s\nplots, metrics.csv, results.md and model-card.md are in %s; settings, results and file hashes for programs in %s\n",
+		report.Table(rec.History.Evaluations), filepath.Join(c.Dir, report.Folder), filepath.Join(c.Dir, provenance.Name))
 	return err
 }

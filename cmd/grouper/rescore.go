@@ -63,7 +63,7 @@ func (c *rescoreCommand) Run(ctx context.Context, out io.Writer) error {
 func (c *rescoreCommand) source() (checkpoint.Grader, error) {
 	run, err := checkpoint.ReadRunFile(c.Dir)
 	if err != nil {
-		return checkpoint.Grader{}, err
+		return checkpoint.Grader{}, fmt.Errorf("rescore: %s: %w", c.Dir, err)
 	}
 	source := run.Grader
 	if c.Env != "" {

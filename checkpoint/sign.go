@@ -57,6 +57,26 @@ func ParseKey(data []byte) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
+// ParsePrivateKey reads a key to sign with: PEM as "grouper keygen" and "openssl genpkey -algorithm ed25519" write it.
+func ParsePrivateKey(data []byte) (ed25519.PrivateKey, error) {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("checkpoint: a private key is PEM")
+	}
+	if block.Type != "PRIVATE KEY" {
+		return nil, fmt.Errorf("checkpoint: the PEM block is a %s, not a PRIVATE KEY", block.Type)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: private key: %w", err)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("checkpoint: the private key is a %T, not Ed25519", parsed)
+	}
+	return key, nil
+}
+
 // CheckSignature checks the content of a .sig file against the receipt's bytes. Errors wrap [ErrSignature].
 func CheckSignature(key ed25519.PublicKey, receipt, signature []byte) error {
 	raw, err := base64.StdEncoding.Strict().DecodeString(string(bytes.TrimSuffix(signature, []byte{'\n'})))

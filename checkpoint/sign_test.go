@@ -108,6 +108,33 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
+// A program that reads its key from a file must get that key or hear what the file is.
+func TestParsePrivateKey(t *testing.T) {
+	key := ed25519.NewKeyFromSeed(unhex(t, rfc8032.seed))
+	encode := func(kind string, key any) []byte {
+		data, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data})
+	}
+	if got, err := checkpoint.ParsePrivateKey(encode("PRIVATE KEY", key)); err != nil || !got.Equal(key) {
+		t.Errorf("the key is %v, %v", got, err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, data := range map[string][]byte{
+		"is PEM": []byte("abc"), "a PUBLIC KEY, not a PRIVATE KEY": encode("PUBLIC KEY", key), "not Ed25519": encode("PRIVATE KEY", curve),
+		"checkpoint: private key: ": []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+	} {
+		if _, err := checkpoint.ParsePrivateKey(data); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, expected one that says %q", err, want)
+		}
+	}
+}
+
 // broken is a signer elsewhere that fails or gives something else.
 type broken struct {
 	ed25519.PrivateKey

@@ -113,6 +113,9 @@ func run(ctx context.Context, o console.Options, out io.Writer) error {
 		return err
 	}
 	defer record.Close()
+	if err := o.Sign(record); err != nil {
+		return err
+	}
 	trainer, err := grpo.New(ctx, grpo.Config{
 		Seed: o.Seed, Updates: o.Updates, TasksPerUpdate: 8, GroupSize: 8,
 		Objective: grpo.Objective{ClipLow: .2, ClipHigh: .28, Aggregation: grpo.TokenMean},

@@ -2,13 +2,21 @@ package console
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/grouper-rl/grouper/checkpoint"
+	"github.com/grouper-rl/grouper/internal/testrun"
 )
 
 // childEnv makes the test's process one that ends as an example does.
@@ -70,4 +78,42 @@ func TestFlags(t *testing.T) {
 	out, code = child(t, "flags", "-updates", "5", "quiet")
 	require.Equal(t, 2, code)
 	require.Contains(t, out, `"quiet" is no flag`)
+}
+
+// Whoever gives a key gets a run that is signed with it, or an error that names the flag; not a run without signatures.
+func TestSign(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	data, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: data}), 0o600))
+	begin := func(o Options) (string, error) {
+		dir := filepath.Join(t.TempDir(), "run")
+		run, err := checkpoint.Open(dir)
+		require.NoError(t, err)
+		defer run.Close()
+		if err := o.Sign(run); err != nil {
+			return "", err
+		}
+		id, err := testrun.Program{Updates: 1, Every: 1}.Identity()
+		require.NoError(t, err)
+		_, err = run.Begin(t.Context(), id)
+		require.NoError(t, err)
+		return run.History().Segments[0].Signer, nil
+	}
+	signer, err := begin(Options{Key: file})
+	require.NoError(t, err)
+	require.Equal(t, checkpoint.KeyText(public), signer)
+	signer, err = begin(Options{})
+	require.NoError(t, err)
+	require.Empty(t, signer)
+	_, err = begin(Options{Key: file + ".pub"})
+	require.ErrorContains(t, err, "-key: ")
+	require.NoError(t, os.WriteFile(file, []byte("no key"), 0o600))
+	_, err = begin(Options{Key: file})
+	require.ErrorContains(t, err, "-key "+file)
+	out, code := child(t, "flags", "-key", "mine")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "Key:mine")
 }

@@ -4,11 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+
+	"github.com/grouper-rl/grouper/checkpoint"
 )
 
 // Options are what the flags of an example say.
 type Options struct {
 	Dir, Backend, Optimizer string
+	Key                     string  // a file with the private key that signs the run; "": it is not signed
 	LR                      float64 // 0: the example's choice for the optimizer
 	Updates, EvalEvery, Lag int
 	Seed                    int64
@@ -26,9 +29,26 @@ func Flags(example, optimizer string) Options {
 	flag.Int64Var(&o.Seed, "seed", 1, "names all randomness of the run")
 	flag.IntVar(&o.EvalEvery, "eval-every", 10, "updates between checkpoints and evaluations")
 	flag.IntVar(&o.Lag, "lag", 0, "sample this many updates ahead, on an engine apart from that of evaluations; 0: on-policy")
+	flag.StringVar(&o.Key, "key", "", "file with a private key, as grouper keygen makes it, that signs the run's receipts, from the first start on")
 	flag.BoolVar(&o.Quiet, "quiet", false, "print only the table at the end")
 	Parse()
 	return o
+}
+
+// Sign has a run signed with the key, if there is one.
+func (o Options) Sign(run *checkpoint.Run) error {
+	if o.Key == "" {
+		return nil
+	}
+	data, err := os.ReadFile(o.Key)
+	if err != nil {
+		return fmt.Errorf("-key: %w", err)
+	}
+	key, err := checkpoint.ParsePrivateKey(data)
+	if err != nil {
+		return fmt.Errorf("-key %s: %w", o.Key, err)
+	}
+	return run.SignWith(key)
 }
 
 // Parse reads the command line, on which nothing but flags may stand.

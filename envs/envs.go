@@ -53,6 +53,9 @@ type Score struct {
 
 // Grader turns a completion into a score. Grade returns soon after ctx has ended; what does not is left behind after half a minute. It may
 // be called concurrently.
+//
+// A grader with settings that rewards depend on implements json.Marshaler: the settings are recorded with the run, which then does not go on
+// with others. They are published with it, too: no secrets.
 type Grader interface {
 	Grade(ctx context.Context, task Task, reply Reply) (Score, error)
 }

@@ -2,6 +2,7 @@ package envs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 )
 
@@ -15,6 +16,15 @@ type CompletedAnswer struct {
 	Env Env
 	// Extract finds the answer in a completion's text; nil takes the last <answer> element, as the function Extract does.
 	Extract func(text string) (answer string, ok bool)
+}
+
+// MarshalJSON gives the environment's settings if it has a MarshalJSON of its own; null if not. The settings of the source of the bank are
+// in its manifest.
+func (g CompletedAnswer) MarshalJSON() ([]byte, error) {
+	if env, ok := g.Env.(json.Marshaler); ok {
+		return env.MarshalJSON()
+	}
+	return []byte("null"), nil
 }
 
 // Grade implements Grader. The score's Value is the environment's own, also of a truncated completion. The environment is

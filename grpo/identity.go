@@ -60,6 +60,15 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		About: parts.About,
 		Bank:  parts.Bank.Files(),
 	}
+	if grader, ok := parts.Sampler.Grader.(json.Marshaler); ok {
+		settings, err := marshal("Parts.Sampler.Grader", grader)
+		if err != nil {
+			return id, err
+		}
+		if string(settings) != "null" {
+			id.Settings["grader_settings"] = settings
+		}
+	}
 	if c := parts.Sampler.Format.Chat; c != nil {
 		id.Settings["chat"], id.Digests["template"] = c, c.Digest()
 	}

@@ -302,6 +302,55 @@ func TestRolesOnOtherDevices(t *testing.T) {
 	})
 }
 
+// strict is a grader with a setting that it tells.
+type strict struct {
+	echo
+	Strictness float64 `json:"strictness"`
+}
+
+func (s strict) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"strictness":%g}`, s.Strictness), nil
+}
+
+func (s strict) Score(context.Context, envs.Task, string) (float64, error) { return 0, nil }
+
+// Rewards of one run that mean two things are worth nothing: a grader of the same type with other settings is refused by name. One that tells none is
+// recorded as it always was.
+func TestGraderSettings(t *testing.T) {
+	b := testbackend.Go(t)
+	for _, grader := range []func(float64) envs.Grader{
+		func(x float64) envs.Grader { return strict{Strictness: x} },
+		func(x float64) envs.Grader { return envs.CompletedAnswer{Env: strict{Strictness: x}} },
+	} {
+		dir := t.TempDir()
+		open := func(x float64) error {
+			s := small()
+			s.grader = grader(x)
+			trainer, err := s.open(t, b, dir)
+			if err == nil {
+				trainer.Close()
+				require.NoError(t, trainer.parts.Run.Close())
+			}
+			return err
+		}
+		require.NoError(t, open(.5))
+		err := open(.25)
+		require.ErrorIs(t, err, checkpoint.ErrOtherConfiguration)
+		require.ErrorContains(t, err, "settings.grader_settings.strictness: had 0.5, now 0.25")
+		require.NoError(t, open(.5))
+	}
+	for _, grader := range []envs.Grader{echo{}, envs.CompletedAnswer{}} {
+		s := small()
+		s.grader = grader
+		trainer, err := s.open(t, b, "")
+		require.NoError(t, err)
+		id, err := trainer.identity()
+		require.NoError(t, err)
+		require.NotContains(t, id.Settings, "grader_settings")
+		trainer.Close()
+	}
+}
+
 // A finished run can be given a larger budget; other changed settings are refused by name.
 func TestOtherSettings(t *testing.T) {
 	b := testbackend.Go(t)

@@ -19,6 +19,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/grouper-rl/grouper/internal/files"
 	"github.com/grouper-rl/grouper/policy/chat/internal/jinja"
 )
 
@@ -202,7 +203,7 @@ func readJSON(fsys fs.FS, name string, into any) error {
 	if err != nil || data == nil {
 		return err
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := files.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
@@ -210,16 +211,11 @@ func readJSON(fsys fs.FS, name string, into any) error {
 
 // readFile returns nil if there is no such file.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	data, err := files.Read(fsys, name, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	case err != nil:
-		return nil, err
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", name, info.Size(), maxFile)
 	}
-	return fs.ReadFile(fsys, name)
+	return data, err
 }
 
 // pick returns the variant for a conversation with or without tools.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 
+	"github.com/grouper-rl/grouper/internal/files"
 	"github.com/grouper-rl/grouper/policy/decoder"
 )
 
@@ -17,13 +18,16 @@ var activations = map[string]decoder.Activation{"silu": decoder.SiLU, "swish": d
 // parseConfig turns config.json, as transformers 4 and 5 write it, into a decoder's configuration, without dtypes.
 func parseConfig(data []byte) (d decoder.Config, f *family, err error) {
 	k := &keys{}
-	if err := json.Unmarshal(data, &k.raw); err != nil {
+	if err := files.Unmarshal(data, &k.raw); err != nil {
 		return d, nil, err
 	}
 	modelType, wrapper := or(k, "model_type", ""), ""
 	if k.has("text_config") {
 		outer := k
-		k = &keys{raw: need[map[string]json.RawMessage](outer, "text_config"), err: outer.err}
+		k = &keys{raw: need[map[string]json.RawMessage](outer, "text_config")}
+		if outer.err != nil {
+			return d, nil, outer.err
+		}
 		modelType, wrapper = or(k, "model_type", modelType), modelType
 		if tied, ok := outer.raw["tie_word_embeddings"]; ok { // the head belongs to the outer model
 			k.raw["tie_word_embeddings"] = tied

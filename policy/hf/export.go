@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ type ExportOptions struct {
 	// ShardSize is the most bytes of tensors in one file; a larger tensor has a file of its own. 0: all in model.safetensors.
 	ShardSize int64
 	// Files are put beside the model's own: README.md (the model card), its pictures, a LICENSE. They win over the model's. Names are
-	// those of files of the folder itself, or of .jinja files in additional_chat_templates.
+	// those of files of the folder itself, or of .jinja files in additional_chat_templates, but not of safetensors, their index or the manifest.
 	Files map[string][]byte
 }
 
@@ -57,11 +58,19 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 	if err := matches(m, w); err != nil {
 		return err
 	}
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("saving %s: the folder is not empty: %w", dir, fs.ErrExist)
+	for name := range files {
+		if err := belongs(name); err != nil {
+			return fmt.Errorf("saving %s: %w", dir, err)
+		}
+		if strings.HasSuffix(name, ".safetensors") || name == indexName || name == ManifestName {
+			return fmt.Errorf("saving %s: Files has %s, allowed are files other than those of the weights and the manifest", dir, name)
+		}
 	}
-	parent, base := filepath.Split(filepath.Clean(dir))
-	parent = filepath.Clean(parent) // "" is "."
+	target, err := place(dir)
+	if err != nil {
+		return fmt.Errorf("saving %s: %w", dir, err)
+	}
+	parent, base := filepath.Split(target)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
@@ -106,9 +115,6 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := belongs(name); err != nil {
-			return err
-		}
 		within := filepath.Join(tmp, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(within), 0o755); err != nil {
 			return err
@@ -135,10 +141,45 @@ func makeFolder(ctx context.Context, dir string, m *Model, w *policy.Weights, fi
 	if err := syncDir(tmp); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, dir); err != nil {
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) { // an empty folder, in whose place os.Rename puts nothing
+		return err
+	}
+	if err := os.Rename(tmp, target); err != nil {
 		return err
 	}
 	return syncDir(parent)
+}
+
+// place is where a folder can be made: dir itself, or the empty folder that it links to.
+func place(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("the folder has no name")
+	}
+	target, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(target); errors.Is(err, fs.ErrNotExist) {
+		return target, nil
+	}
+	if target, err = filepath.EvalSymlinks(target); err != nil {
+		return "", err
+	}
+	if entries, err := os.ReadDir(target); err != nil {
+		return "", err
+	} else if len(entries) > 0 {
+		return "", fmt.Errorf("the folder is not empty: %w", fs.ErrExist)
+	}
+	here, err := os.Stat(".")
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(target); err != nil {
+		return "", err
+	} else if os.SameFile(here, info) {
+		return "", errors.New("it is the working folder, which cannot be replaced")
+	}
+	return target, nil
 }
 
 // finish lists the files that were written, reads the tensors back, and writes the manifest.
@@ -148,7 +189,7 @@ func (m *Manifest) finish(ctx context.Context, dir string) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		size, digest, err := fileDigest(fsys, name)
+		size, digest, err := fileDigest(fsys, name, math.MaxInt64)
 		m.Files = append(m.Files, ManifestFile{name, size, digest})
 		return err
 	})

@@ -123,6 +123,20 @@ func TestVerifyFindsChanges(t *testing.T) {
 				return bytes.Replace(d, []byte(`"config.json"`), []byte(`"../config.json"`), 1)
 			})
 		},
+		"the weights have digest": func(_ fstest.MapFS, set func(string, func([]byte) []byte)) { // receipts know them by it
+			set(hf.ManifestName, func(d []byte) []byte {
+				i := bytes.Index(d, []byte(`"weights": "`)) + len(`"weights": "`)
+				d[i] ^= 1
+				return d
+			})
+		},
+		"behind its end": func(_ fstest.MapFS, set func(string, func([]byte) []byte)) {
+			set(hf.ManifestName, func(d []byte) []byte { return append(d, '{') })
+		},
+		`key "format" stands twice`: func(_ fstest.MapFS, set func(string, func([]byte) []byte)) {
+			set(hf.ManifestName, func(d []byte) []byte { return append([]byte(`{"format": 1,`), d[1:]...) })
+		},
+		"config.json has 1099511627776 bytes": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) { fsys["config.json"].Sys = endless{} },
 		"manifest says: modeling.py is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
 			fsys["modeling.py"] = &fstest.MapFile{Data: []byte("import os")}
 		},
@@ -136,9 +150,59 @@ func TestVerifyFindsChanges(t *testing.T) {
 			fsys[name] = &fstest.MapFile{Data: bytes.Clone(f.Data)}
 		}
 		change(fsys, func(name string, edit func([]byte) []byte) { fsys[name] = &fstest.MapFile{Data: edit(fsys[name].Data)} })
-		_, err := hf.Verify(t.Context(), fsys, nil)
+		_, err := hf.Verify(t.Context(), vast{fsys}, nil)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// vast has files that are as large as a disk can be where Sys is endless.
+type (
+	vast    struct{ fstest.MapFS }
+	endless struct{ fs.FileInfo }
+)
+
+func (v vast) Stat(name string) (fs.FileInfo, error) {
+	info, err := v.MapFS.Stat(name)
+	if err == nil && info.Sys() == (endless{}) {
+		info = endless{info}
+	}
+	return info, err
+}
+
+func (endless) Size() int64 { return 1 << 40 }
+
+// A folder that was made for an export must be used, wherever it is, and what cannot be replaced must be said before any work.
+func TestExportIntoFolder(t *testing.T) {
+	m, w := model(t, dtypes.Float32)
+	parent := t.TempDir()
+	export := func(dir string, files map[string][]byte) error {
+		_, err := hf.Export(t.Context(), dir, m, w, hf.ExportOptions{Files: files})
+		return err
+	}
+	for _, name := range []string{"empty", "slash", "linked", "here"} {
+		require.NoError(t, os.Mkdir(filepath.Join(parent, name), 0o755))
+	}
+	require.NoError(t, os.Symlink("linked", filepath.Join(parent, "link")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(parent, "lost")))
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o644))
+	for _, name := range []string{"empty", "slash/", "link", "a/../new"} {
+		require.NoError(t, export(parent+"/"+name, nil), name)
+		_, err := hf.Verify(t.Context(), os.DirFS(filepath.Join(parent, name)), nil)
+		require.NoError(t, err, name)
+	}
+	info, err := os.Lstat(filepath.Join(parent, "link"))
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeSymlink, info.Mode().Type())
+	t.Chdir(filepath.Join(parent, "here"))
+	for dir, want := range map[string]string{".": "working folder", "": "no name", "../file": "not a directory", "../lost": "nowhere", "../empty": "not empty"} {
+		require.ErrorContains(t, export(dir, nil), want)
+	}
+	for _, name := range []string{"x.safetensors", "model.safetensors.index.json", hf.ManifestName} { // they would be taken for parts of the model
+		require.ErrorContains(t, export("../new2", map[string][]byte{name: nil}), "Files has "+name)
+	}
+	entries, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Len(t, entries, 8, "nothing is left")
 }
 
 // What the hub and its tools put into a folder, and another split into files, must not be taken for a change; what is left of the old
@@ -229,6 +293,19 @@ func TestRemote(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, ".safetensors")
 	}
+
+	asked := int64(0) // a server whose file grows while it is read must not make the reader ask for that memory
+	grown, _ := serve(func(w http.ResponseWriter, r *http.Request) {
+		size := asked * 1 << 60
+		if asked++; size == 0 {
+			size = 9
+		}
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-8/%d", size))
+		w.WriteHeader(http.StatusPartialContent)
+		fmt.Fprint(w, "{        ")
+	})
+	_, _, err = hf.Load(t.Context(), grown)
+	require.ErrorContains(t, err, "config.json")
 
 	hang, server := serve(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	_ = hang

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/grouper-rl/grouper/internal/files"
 	"github.com/grouper-rl/grouper/policy/tokenizer"
 )
 
@@ -72,7 +73,7 @@ func parseGeneration(configFile, file []byte) (Generation, error) {
 		model.EOS = tokens.Text.EOS
 	}
 	if file != nil {
-		if err := json.Unmarshal(file, &f); err != nil {
+		if err := files.Unmarshal(file, &f); err != nil {
 			return Generation{}, fmt.Errorf("%s: %w", generationName, err)
 		}
 	}

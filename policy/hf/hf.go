@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/grouper-rl/grouper/internal/files"
 	"github.com/grouper-rl/grouper/policy"
 	"github.com/grouper-rl/grouper/policy/chat"
 	"github.com/grouper-rl/grouper/policy/decoder"
@@ -43,7 +44,8 @@ type Model struct {
 	// tower or the heads of multi-token prediction. Sorted. [Save] copies them from the folder, which must be there still.
 	PassedThrough []string
 
-	source fs.FS // the folder that was loaded; nil for [New]
+	source fs.FS            // the folder that was loaded; nil for [New]
+	loaded map[string]stamp // its files of weights, as they were then
 }
 
 // kept are the files that a loaded model keeps; the largest of them are vocabularies of some ten megabytes.
@@ -85,7 +87,7 @@ func New(d *decoder.Decoder, tok *tokenizer.Char) (*Model, error) {
 func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 	m := &Model{Files: map[string][]byte{}, source: fsys}
 	for _, name := range kept {
-		data, err := readSmall(fsys, name)
+		data, err := files.Read(fsys, name, maxKept)
 		if errors.Is(err, fs.ErrNotExist) && name != configName {
 			continue
 		}
@@ -146,13 +148,10 @@ func (m *Model) readWeights(ctx context.Context, cfg decoder.Config, fam *family
 		return nil, err
 	}
 	defer stored.close()
-	cfg.Names = fam.namesIn(func(name string) bool { _, ok := stored.tensors[name]; return ok })
-	if cfg.DType, cfg.DTypes, err = stored.dtypes(cfg.Names[decoder.Embedding]); err != nil {
+	if m.Decoder, err = stored.decoder(&cfg, fam); err != nil {
 		return nil, err
 	}
-	if m.Decoder, err = decoder.New(cfg); err != nil {
-		return nil, fmt.Errorf("%s: %w", configName, err)
-	}
+	m.loaded = stored.stamps
 	tied := tiedNames{embedding: cfg.Names[decoder.Embedding]}
 	if cfg.Tied {
 		tied.head = cfg.Names[decoder.Head]
@@ -160,18 +159,6 @@ func (m *Model) readWeights(ctx context.Context, cfg decoder.Config, fam *family
 	w, passed, err := stored.read(ctx, m.Params(), tied, fam.isTower)
 	m.PassedThrough = passed
 	return w, err
-}
-
-// readSmall reads a whole file, unless it is absurdly large.
-func readSmall(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxKept {
-		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", name, info.Size(), maxKept)
-	}
-	return fs.ReadFile(fsys, name)
 }
 
 // keepListed takes along what is found by listing the folder: licences and chat templates for special uses.
@@ -190,7 +177,7 @@ func (m *Model) keepListed(fsys fs.FS) error {
 		}
 	}
 	for _, name := range names {
-		if m.Files[name], err = readSmall(fsys, name); err != nil {
+		if m.Files[name], err = files.Read(fsys, name, maxKept); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -116,6 +117,47 @@ func TestLoadRefusesConfig(t *testing.T) {
 		_, _, err := hf.Load(t.Context(), fsys)
 		require.ErrorContains(t, err, c.want)
 		require.Equal(t, c.unsupported, errors.Is(err, hf.ErrUnsupported), "%v", err)
+	}
+}
+
+// A file that means two things, or that is none, must be refused by name: it must not panic, wait, or be taken for absent.
+func TestLoadRefusesFiles(t *testing.T) {
+	twice := func(data []byte, key string) []byte {
+		return append([]byte(`{"`+key+`": 1, `), bytes.TrimLeft(data, " {\n")...)
+	}
+	for want, spoil := range map[string]func(fstest.MapFS){
+		"config.json: text_config: json: cannot unmarshal array": func(f fstest.MapFS) {
+			f["config.json"].Data = []byte(`{"model_type": "qwen3_5", "text_config": [], "tie_word_embeddings": true, "quantization_config": {}}`)
+		},
+		`config.json: key "vocab_size" stands twice`: func(f fstest.MapFS) { f["config.json"].Data = twice(f["config.json"].Data, "vocab_size") },
+		`generation_config.json: key "top_k" stands twice`: func(f fstest.MapFS) {
+			f["generation_config.json"].Data = []byte(`{"top_k": 5, "top_k": 6}`)
+		},
+		`model.safetensors.index.json: key "a" stands twice`: func(f fstest.MapFS) {
+			delete(f, "model.safetensors")
+			f["model.safetensors.index.json"] = &fstest.MapFile{Data: []byte(`{"weight_map": {"a": "x.safetensors", "a": "y.safetensors"}}`)}
+		},
+	} {
+		fsys := folder(t, nil)
+		spoil(fsys)
+		_, _, err := hf.Load(t.Context(), fsys)
+		require.ErrorContains(t, err, want)
+	}
+	fsys := folder(t, nil)
+	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"} {
+		for want, put := range map[string]func(string) error{
+			"not a regular file": func(path string) error { return syscall.Mkfifo(path, 0o644) },
+			"a link to a file":   func(path string) error { return os.Symlink("nowhere", path) },
+		} {
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, fsys))
+			require.NoError(t, errors.Join(os.RemoveAll(filepath.Join(dir, name)), put(filepath.Join(dir, name))))
+			m, _, err := hf.Load(t.Context(), os.DirFS(dir))
+			if err == nil {
+				err = m.ChatErr
+			}
+			require.ErrorContains(t, err, name+": "+want)
+		}
 	}
 }
 

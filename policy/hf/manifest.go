@@ -2,7 +2,6 @@ package hf
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grouper-rl/grouper/internal/files"
 	"github.com/grouper-rl/grouper/internal/safetensors"
 	"github.com/grouper-rl/grouper/policy/chat"
 )
@@ -62,7 +62,14 @@ func ParseManifest(data []byte) (*Manifest, error) {
 	var m Manifest
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
+	err := d.Decode(&m)
+	if err == nil && len(bytes.TrimSpace(data[d.InputOffset():])) > 0 {
+		err = errors.New("something stands behind its end")
+	}
+	if err == nil {
+		err = files.UniqueKeys(data, "")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ManifestName, err)
 	}
 	if m.Format != manifestFormat {
@@ -87,13 +94,13 @@ func belongs(name string) error {
 }
 
 // Verify checks a folder, local or [Remote], against a manifest; nil: its own. Every tensor's type, shape and bytes and every other file
-// must be as the manifest says, and no tensor may be there that it does not name. Tensors may be in other files than it says: a folder
+// must be as the manifest says, and no tensor may be there that it does not name; its digest of the weights must be that of the policy's tensors. Tensors may be in other files than it says: a folder
 // that was repacked into other shards holds the same tensors. Where the folder can be listed, which a [Remote] one cannot, no other
 // file may be in it: only names that begin with a dot, such as .gitattributes and .cache, are nobody's business. Errors wrap
 // [ErrAltered] where something differs.
 func Verify(ctx context.Context, fsys fs.FS, m *Manifest) (*Manifest, error) {
 	if m == nil {
-		data, err := readSmall(fsys, ManifestName)
+		data, err := files.Read(fsys, ManifestName, maxKept)
 		if err != nil {
 			return nil, err
 		}
@@ -108,10 +115,17 @@ func Verify(ctx context.Context, fsys fs.FS, m *Manifest) (*Manifest, error) {
 		if strings.HasSuffix(f.Name, ".safetensors") || f.Name == indexName {
 			continue // their tensors are checked
 		}
-		size, sum, err := fileDigest(fsys, f.Name)
+		info, err := files.Stat(fsys, f.Name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %s is missing", ErrAltered, f.Name)
 		}
+		if err != nil {
+			return nil, err
+		}
+		if info.Size() != f.Size { // which may be endless
+			return nil, fmt.Errorf("%w: %s has %d bytes, expected %d", ErrAltered, f.Name, info.Size(), f.Size)
+		}
+		size, sum, err := fileDigest(fsys, f.Name, f.Size+1)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -124,7 +138,45 @@ func Verify(ctx context.Context, fsys fs.FS, m *Manifest) (*Manifest, error) {
 		return nil, err
 	}
 	defer s.close()
-	return m, cmp.Or(m.checkTensors(ctx, s), m.nothingElse(fsys, s))
+	if err := m.checkTensors(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := m.checkWeights(fsys, s); err != nil {
+		return nil, err
+	}
+	return m, m.nothingElse(fsys, s)
+}
+
+// checkWeights makes the digest of the policy's weights, by which receipts know them, from those of its tensors, as
+// policy.Weights.Digest does. Which tensors and in which order follows from config.json.
+func (m *Manifest) checkWeights(fsys fs.FS, s *storage) error {
+	config, err := files.Read(fsys, configName, maxKept)
+	if err != nil {
+		return err
+	}
+	cfg, fam, err := parseConfig(config)
+	if err != nil {
+		return fmt.Errorf("%s: %w", configName, err)
+	}
+	d, err := s.decoder(&cfg, fam)
+	if err != nil {
+		return err
+	}
+	digests := map[string]string{}
+	for _, t := range m.Tensors {
+		digests[t.Name] = t.SHA256
+	}
+	all := sha256.New()
+	for _, p := range d.Params() {
+		if digests[p.Name] == "" {
+			return fmt.Errorf("tensor %q is missing", p.Name)
+		}
+		fmt.Fprintf(all, "%s\x00%s\x00", p.Name, digests[p.Name])
+	}
+	if digest := hex.EncodeToString(all.Sum(nil)); digest != m.Weights {
+		return fmt.Errorf("%w: the weights have digest %s, expected %s", ErrAltered, digest, m.Weights)
+	}
+	return nil
 }
 
 // nothingElse looks for files that are neither the manifest's nor those which the tensors were read from: code, weights in another
@@ -207,13 +259,14 @@ func describe(ctx context.Context, ts []safetensors.Tensor, file func(name strin
 	return out, nil
 }
 
-func fileDigest(fsys fs.FS, name string) (size int64, digest string, err error) {
+// fileDigest reads no more than max bytes.
+func fileDigest(fsys fs.FS, name string, max int64) (size int64, digest string, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return 0, "", err
 	}
 	defer f.Close()
 	h := sha256.New()
-	size, err = io.Copy(h, f)
+	size, err = io.Copy(h, io.LimitReader(f, max))
 	return size, hex.EncodeToString(h.Sum(nil)), err
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,10 @@ func TestPassedThrough(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(source, "model.safetensors"), fsys["model.safetensors"].Data, 0o644))
 	require.Equal(t, contents(t, source), contents(t, filepath.Join(parent, "a")))
 
+	changed := *fsys["model.safetensors"] // the same tensors, but others than those that were loaded
+	changed.ModTime = time.Now()
+	fsys["model.safetensors"] = &changed
+	require.ErrorContains(t, hf.Save(t.Context(), filepath.Join(parent, "b"), m, w), `"model.visual.x": model.safetensors is not the file that was loaded`)
 	fsys["model.safetensors"] = text
 	require.ErrorContains(t, hf.Save(t.Context(), filepath.Join(parent, "b"), m, w), `"model.visual.x" is no longer`)
 	delete(fsys, "model.safetensors")

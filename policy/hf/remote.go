@@ -43,15 +43,29 @@ type remote struct {
 
 // Open asks for the first block of a file, which also tells its size.
 func (r *remote) Open(name string) (fs.File, error) {
-	fail := func(err error) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: err} }
-	if !fs.ValidPath(name) || name == "." {
-		return fail(fs.ErrInvalid)
-	}
-	f := &remoteFile{remote: r, name: name, url: r.base.JoinPath(name).String(), size: -1}
-	if err := f.fetch(0); err != nil {
-		return fail(err)
+	f, err := r.file(name, blockSize)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return f, nil
+}
+
+// Stat asks for the first byte.
+func (r *remote) Stat(name string) (fs.FileInfo, error) {
+	f, err := r.file(name, 1)
+	if err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return f, nil
+}
+
+// file has been asked for its first bytes.
+func (r *remote) file(name string, first int64) (*remoteFile, error) {
+	if !fs.ValidPath(name) || name == "." {
+		return nil, fs.ErrInvalid
+	}
+	f := &remoteFile{remote: r, name: name, url: r.base.JoinPath(name).String(), size: -1}
+	return f, f.fetch(0, first)
 }
 
 // remoteFile keeps the block that was read last.
@@ -69,12 +83,12 @@ type remoteFile struct {
 }
 
 // fetch reads the block that begins at an offset.
-func (f *remoteFile) fetch(at int64) error {
+func (f *remoteFile) fetch(at, length int64) error {
 	req, err := http.NewRequestWithContext(f.remote.ctx, http.MethodGet, f.url, nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", at, at+blockSize-1))
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", at, at+length-1))
 	req.Header.Set("Accept-Encoding", "identity")
 	resp, err := f.remote.client.Do(req)
 	if err != nil {
@@ -111,7 +125,7 @@ func (f *remoteFile) fetch(at int64) error {
 	if f.size >= 0 && (size != f.size || tag != f.tag) {
 		return errors.New("the file changed on the server while it was read")
 	}
-	want := min(blockSize, size-at)
+	want := min(length, size-at)
 	block := make([]byte, want)
 	if resp.StatusCode != http.StatusRequestedRangeNotSatisfiable {
 		if _, err := io.ReadFull(resp.Body, block); err != nil {
@@ -152,7 +166,7 @@ func (f *remoteFile) readAt(p []byte, off int64) (n int, err error) {
 			return n, io.EOF
 		}
 		if at < f.at || at >= f.at+int64(len(f.block)) {
-			if err := f.fetch(at); err != nil {
+			if err := f.fetch(at, blockSize); err != nil {
 				return n, fmt.Errorf("%s: %w", f.name, err)
 			}
 		}

@@ -73,6 +73,10 @@ func (m *Model) passedThrough(ctx context.Context) (ts []safetensors.Tensor, clo
 			s.close()
 			return nil, nil, fmt.Errorf("tensor %q is no longer in the folder that was loaded", name)
 		}
+		if file := s.files[name]; m.loaded[file] != s.stamps[file] {
+			s.close()
+			return nil, nil, fmt.Errorf("tensor %q: %s is not the file that was loaded", name, file)
+		}
 		data := t.Data
 		t.Data = func(emit func([]byte) error) error {
 			if err := ctx.Err(); err != nil {

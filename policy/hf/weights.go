@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +16,10 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/grouper-rl/grouper/internal/files"
 	"github.com/grouper-rl/grouper/internal/safetensors"
 	"github.com/grouper-rl/grouper/policy"
+	"github.com/grouper-rl/grouper/policy/decoder"
 )
 
 // storage is the tensors of one or several safetensors files.
@@ -26,12 +27,17 @@ type storage struct {
 	tensors map[string]safetensors.Tensor
 	files   map[string]string // of each tensor
 	opened  map[string]*safetensors.File
+	stamps  map[string]stamp // of the files
 	closers []io.Closer
 }
 
+// stamp tells whether a file is still the one that it was.
+type stamp struct{ size, modified int64 }
+
 // openWeights opens model.safetensors, or else the files that the index names.
 func openWeights(fsys fs.FS) (*storage, error) {
-	s := &storage{tensors: map[string]safetensors.Tensor{}, files: map[string]string{}, opened: map[string]*safetensors.File{}}
+	s := &storage{tensors: map[string]safetensors.Tensor{}, files: map[string]string{}, opened: map[string]*safetensors.File{},
+		stamps: map[string]stamp{}}
 	err := s.add(fsys, weightsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = s.addShards(fsys)
@@ -51,6 +57,9 @@ func (s *storage) close() {
 
 // add opens one file and takes in its tensors.
 func (s *storage) add(fsys fs.FS, name string) error {
+	if _, err := files.Stat(fsys, name); err != nil {
+		return err
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return err
@@ -60,19 +69,20 @@ func (s *storage) add(fsys fs.FS, name string) error {
 	if err != nil {
 		return err
 	}
+	size := info.Size()
 	r, ok := f.(io.ReaderAt)
 	if !ok { // a file system of streams, such as a compressed archive
 		data, err := io.ReadAll(f)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		r = bytes.NewReader(data)
+		r, size = bytes.NewReader(data), int64(len(data))
 	}
-	file, err := safetensors.Open(r, info.Size())
+	file, err := safetensors.Open(r, size)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s.opened[name] = file
+	s.opened[name], s.stamps[name] = file, stamp{size, info.ModTime().UnixNano()}
 	for _, t := range file.Tensors() {
 		if other, ok := s.files[t.Name]; ok {
 			return fmt.Errorf("tensor %q is in %s and in %s", t.Name, other, name)
@@ -84,7 +94,7 @@ func (s *storage) add(fsys fs.FS, name string) error {
 
 // addShards opens the files of model.safetensors.index.json and checks that they hold what it says.
 func (s *storage) addShards(fsys fs.FS) error {
-	data, err := readSmall(fsys, indexName)
+	data, err := files.Read(fsys, indexName, maxKept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("neither %s nor %s: %w", weightsName, indexName, err)
 	}
@@ -94,7 +104,7 @@ func (s *storage) addShards(fsys fs.FS) error {
 	var index struct {
 		Map map[string]string `json:"weight_map"`
 	}
-	if err := json.Unmarshal(data, &index); err != nil {
+	if err := files.Unmarshal(data, &index); err != nil {
 		return fmt.Errorf("%s: %w", indexName, err)
 	}
 	if len(index.Map) == 0 {
@@ -119,6 +129,18 @@ func (s *storage) addShards(fsys fs.FS) error {
 		}
 	}
 	return nil
+}
+
+// decoder makes the decoder of a folder's configuration, in which it fills in the names and the types that the tensors have.
+func (s *storage) decoder(cfg *decoder.Config, fam *family) (d *decoder.Decoder, err error) {
+	cfg.Names = fam.namesIn(func(name string) bool { _, ok := s.tensors[name]; return ok })
+	if cfg.DType, cfg.DTypes, err = s.dtypes(cfg.Names[decoder.Embedding]); err != nil {
+		return nil, err
+	}
+	if d, err = decoder.New(*cfg); err != nil {
+		return nil, fmt.Errorf("%s: %w", configName, err)
+	}
+	return d, nil
 }
 
 // stored are the element types of weights.

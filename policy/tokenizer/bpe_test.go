@@ -301,6 +301,7 @@ func TestParseRefuses(t *testing.T) {
 	good := byteLevel([2]string{"a", "b"})
 	fallback := byteFallback("ab")
 	vocab := good["model"].(object)["vocab"].(object)
+	double := object{"type": "Replace", "pattern": object{"String": "a"}, "content": "aa"}
 	for name, c := range map[string]struct {
 		file        any
 		want        string
@@ -345,6 +346,11 @@ func TestParseRefuses(t *testing.T) {
 		"replace by regex":   {edit(good, object{"type": "Replace", "pattern": object{"Regex": " +"}}, "normalizer"), `Replace with pattern Regex " +"`, true},
 		"normalizer deep": {edit(good, object{"type": "Sequence", "normalizers": []any{object{"type": "NFC"}, object{"type": "Sequence", "normalizers": []any{object{"type": "Nmt"}}}}}, "normalizer"),
 			`normalizer.normalizers[1].normalizers[0]: type "Nmt"`, true},
+		"text without measure": {edit(good, object{"type": "Sequence", "normalizers": []any{double, double, double, double, double, double, double}}, "normalizer"),
+			"normalizer: of text it makes up to 128 times as much", true},
+		"long prefix":       {edit(good, object{"type": "Prepend", "prepend": strings.Repeat("x", 64)}, "normalizer"), "up to 65 times", true},
+		"tokens grow":       {edit(fallback, []any{object{"type": "Replace", "pattern": object{"String": "\u2581"}, "content": strings.Repeat("x", 200)}}, "decoder", "decoders"), "decoder: Replace with content of 200 bytes", true},
+		"added without end": {edit(good, []any{object{"id": 300, "content": strings.Repeat("x", 1025)}}, "added_tokens"), "added_tokens[0]: content of 1025 bytes", true},
 		"prefix space":      {edit(good, object{"type": "ByteLevel", "add_prefix_space": true}, "pre_tokenizer"), "add_prefix_space", true},
 		"no regex":          {edit(good, object{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}, "pre_tokenizer"), "ByteLevel with use_regex false", true},
 		"pattern":           {edit(good, object{"type": "Sequence", "pretokenizers": []any{object{"type": "Split", "behavior": "Isolated", "pattern": object{"Regex": `\w+`}}, object{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}}}, "pre_tokenizer"), `Split with pattern Regex "\\w+"`, true},
@@ -369,8 +375,9 @@ func TestParseRefuses(t *testing.T) {
 		"{\"x\":\"\xff\"}":                   "tokenizer.json: not valid UTF-8",
 		`{}`:                                 "tokenizer.json: model is missing",
 		string(marshal(t, good))[:400] + `"`: "tokenizer.json",
-		strings.Replace(string(marshal(t, good)), `"a":97`, `"a":97,"a":97`, 1):  `model.vocab: token "a" `,
-		strings.Replace(string(marshal(t, good)), `"a":97`, `"a":97,"a":400`, 1): `model.vocab: token "a" twice`,
+		strings.Replace(string(marshal(t, good)), `"model":`, `"model":{},"model":`, 1): `tokenizer.json: key "model" stands twice`,
+		strings.Replace(string(marshal(t, good)), `"a":97`, `"a":97,"a":97`, 1):         `model.vocab: token "a" `,
+		strings.Replace(string(marshal(t, good)), `"a":97`, `"a":97,"a":400`, 1):        `model.vocab: token "a" twice`,
 	} {
 		_, err := tokenizer.Parse([]byte(text), nil)
 		require.ErrorContains(t, err, want)
@@ -380,6 +387,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"pad_token":{"content":"<none>"}}`: `tokenizer_config.json: pad_token: "<none>"`,
 		`{"bos_token":5}`:                    "tokenizer_config.json",
 		`{`:                                  "tokenizer_config.json: at byte 1",
+		`{"pad_token":"<end>","pad_token":"<note>"}`: `tokenizer_config.json: key "pad_token" stands twice`,
 	} {
 		_, err := tokenizer.Parse(marshal(t, good), []byte(config))
 		require.ErrorContains(t, err, want)

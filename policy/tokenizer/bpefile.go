@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/grouper-rl/grouper/internal/files"
 )
 
 // bpeFile is tokenizer.json.
@@ -110,6 +112,9 @@ func decodeBPE(file []byte) (*bpeFile, error) {
 	if err := json.Unmarshal(file, &f); err != nil {
 		return nil, fileError(FileName, err)
 	}
+	if err := files.UniqueKeys(file, "vocab"); err != nil { // whose keys are looked at when it is read
+		return nil, fmt.Errorf("%s: %w", FileName, err)
+	}
 	if f.Model == nil {
 		return nil, fmt.Errorf("%s: model is missing", FileName)
 	}
@@ -145,6 +150,9 @@ func (f *bpeFile) tokenizer(config []byte) (*BPE, error) {
 	if t.normalize, err = f.Normalizer.normalizer("normalizer"); err != nil {
 		return nil, err
 	}
+	if n := f.Normalizer.growth(); n > maxGrowth {
+		return nil, unsupported("normalizer", "of text it makes up to %.4g times as much, supported: %d times", n, maxGrowth)
+	}
 	byteLevel := false
 	if t.scanner, byteLevel, err = f.PreTokenizer.scanner(f.Normalizer); err != nil {
 		return nil, err
@@ -176,6 +184,9 @@ func (f *bpeFile) addTokens(t *BPE, v *vocabularyBuilder) (err error) {
 		field := fmt.Sprintf("added_tokens[%d]", i)
 		if a.Content == "" {
 			return fieldError(field, "content is empty")
+		}
+		if len(a.Content) > maxAdded {
+			return unsupported(field, "content of %d bytes, supported are %d", len(a.Content), maxAdded)
 		}
 		token := added{a.ID, a.Content, a.SingleWord, a.LStrip, a.RStrip}
 		if a.Normalized {
@@ -226,6 +237,36 @@ func (c *component) normalizer(field string) ([]func(string) string, error) {
 		return nil, unsupported(field, "Replace with pattern %s", c.Pattern.describe())
 	}
 	return nil, unsupported(field, "type %q", c.Type)
+}
+
+// Bounds of what a file can ask for; released ones stay far below. Steps that each double the text would fill any memory, and the search
+// for added tokens may compare one that is nearly in the text at each place.
+const (
+	maxGrowth = 64   // times that normalisation lengthens a text, or the decoder a token
+	maxAdded  = 1024 // bytes of an added token
+)
+
+// growth is how many times as long this normalizer makes a text at most.
+func (c *component) growth() float64 {
+	if c == nil {
+		return 1
+	}
+	n := 1.0
+	switch c.Type {
+	case "Sequence":
+		for _, step := range c.Normalizers {
+			n *= step.growth()
+		}
+	case "NFC":
+		n = 3
+	case "Prepend":
+		n = float64(1 + len(c.Prepend))
+	case "Replace":
+		if c.Pattern.String != nil {
+			n = max(1, float64(len(c.Content))/float64(len(*c.Pattern.String)))
+		}
+	}
+	return n
 }
 
 // scanner gives what cuts text into pieces, and whether the model sees bytes.
@@ -316,6 +357,8 @@ func (c *component) decoder(byteLevel bool) (decoder, error) {
 		switch {
 		case s.Type == "Replace" && (s.Pattern.String == nil || *s.Pattern.String == ""):
 			return d, unsupported(field, "Replace with pattern %s", s.Pattern.describe())
+		case s.Type == "Replace" && s.growth() > maxGrowth:
+			return d, unsupported(field, "Replace with content of %d bytes", len(s.Content))
 		case s.Type == "Replace":
 			d.from, d.to = *s.Pattern.String, s.Content
 		case s.Type == "Strip" && (s.Stop != 0 || s.Start < 0 || s.Start > 1<<10 || utf8.RuneCountInString(s.Content) != 1):

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/grouper-rl/grouper/internal/files"
 )
 
 // None is the id of a special token that a tokenizer does not have.
@@ -45,26 +47,15 @@ const maxFile = 256 << 20
 // Load reads the tokenizer of a model folder: tokenizer.json and, if it is there, tokenizer_config.json. The error wraps
 // [fs.ErrNotExist] if there is no tokenizer.json, and otherwise is as Parse has it.
 func Load(fsys fs.FS) (Tokenizer, error) {
-	file, err := read(fsys, FileName)
+	file, err := files.Read(fsys, FileName, maxFile)
 	if err != nil {
 		return nil, err
 	}
-	config, err := read(fsys, ConfigFileName)
+	config, err := files.Read(fsys, ConfigFileName, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return Parse(file, config)
-}
-
-func read(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: %d bytes, allowed are %d", name, info.Size(), maxFile)
-	}
-	return fs.ReadFile(fsys, name)
 }
 
 // Parse makes the tokenizer that a tokenizer.json describes; config is tokenizer_config.json, which names the tokens that end and
@@ -117,7 +108,7 @@ func parseRoles(config []byte) (roles, error) {
 	if config == nil {
 		return r, nil
 	}
-	if err := json.Unmarshal(config, &r); err != nil {
+	if err := files.Unmarshal(config, &r); err != nil {
 		return r, fileError(ConfigFileName, err)
 	}
 	return r, nil

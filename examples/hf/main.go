@@ -66,6 +66,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := errors.Join(model.TokenizerErr, model.ChatErr); err != nil {
 		return fmt.Errorf("-model %s: %w", o.model, err)
 	}
+	if len(model.Generation.EOS) == 0 {
+		return fmt.Errorf("-model %s: neither generation_config.json nor config.json has eos_token_id: no completion would end", o.model)
+	}
 	loaded := time.Since(started)
 	tasks, bank, shots, err := o.tasksOf(ctx)
 	if err != nil {
@@ -73,7 +76,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	format, err := chat.NewFormat(chat.FormatConfig{Template: model.Chat, System: o.systemPrompt(), Shots: shots})
 	if err != nil {
-		return fmt.Errorf("-model %s: chat template: %w", o.model, err)
+		return fmt.Errorf("-model %s: %w", o.model, err)
 	}
 
 	// What samples, and what judges.

@@ -87,6 +87,11 @@ func TestFromFolderToFolder(t *testing.T) {
 		"-shots":                func(o *options) { o.shots = -1 },
 		"-export":               func(o *options) { o.export = out },
 		"config.json":           func(o *options) { o.model = dir },
+		"tokenizer.json":        func(o *options) { o.model = without(t, o.model, "tokenizer.json") },
+		"no chat template":      func(o *options) { o.model = without(t, o.model, "chat_template.jinja") },
+		"has eos_token_id":      func(o *options) { o.model = without(t, o.model, "generation_config.json") },
+		"not a directory":       func(o *options) { o.export = filepath.Join(o.model, "config.json") },
+		"behind the object":     func(o *options) { o.config = `{} }` },
 		"-config":               func(o *options) { o.config = "{" },
 		"no_such_dataset":       func(o *options) { o.env = "no_such_dataset" },
 		"min_words":             func(o *options) { o.config = `{"min_words": 0}` },
@@ -104,4 +109,13 @@ func TestFromFolderToFolder(t *testing.T) {
 		require.ErrorContains(t, run(t.Context(), o, &printed), want)
 		require.NoDirExists(t, filepath.Join(dir, "other", "checkpoints"))
 	}
+}
+
+// without copies a folder without one of its files.
+func without(t *testing.T, folder, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(folder)))
+	require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	return dir
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/grouper-rl/grouper/envs"
 	"github.com/grouper-rl/grouper/envs/reasoninggym"
@@ -71,8 +73,11 @@ func (o *options) prepare() (optim.Optimizer, error) {
 		return nil, fmt.Errorf("-shots is %d, allowed: 0 to 100", o.shots)
 	}
 	if o.export != "" { // said now, not after the run
-		if entries, err := os.ReadDir(o.export); err == nil && len(entries) > 0 {
+		switch entries, err := os.ReadDir(o.export); {
+		case len(entries) > 0:
 			return nil, fmt.Errorf("-export %s: the folder is not empty", o.export)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("-export: %w", err)
 		}
 	}
 	if o.LR == 0 {
@@ -99,6 +104,9 @@ func (o *options) tasksOf(ctx context.Context) (*reasoninggym.Dataset, *envs.Ban
 	d.UseNumber()
 	if err := d.Decode(&config); err != nil {
 		return nil, nil, nil, fmt.Errorf("-config %s: %w", o.config, err)
+	}
+	if rest := strings.TrimSpace(o.config[d.InputOffset():]); rest != "" {
+		return nil, nil, nil, fmt.Errorf("-config %s: %q stands behind the object", o.config, rest)
 	}
 	tasks, err := reasoninggym.New(o.env, config)
 	if err != nil {

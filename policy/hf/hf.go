@@ -32,7 +32,7 @@ const (
 type Model struct {
 	*decoder.Decoder
 	Tokenizer tokenizer.Tokenizer // nil if the folder has none or one that is not supported
-	// TokenizerErr says why Tokenizer is nil though the folder has a tokenizer.json; it wraps [tokenizer.ErrUnsupported].
+	// TokenizerErr says why Tokenizer is nil; it wraps [fs.ErrNotExist] if the folder has no tokenizer.json, else [tokenizer.ErrUnsupported].
 	TokenizerErr error
 	Chat         *chat.Template // nil if the folder has no chat template or one that cannot be read
 	ChatErr      error          // says why Chat is nil; it wraps [chat.ErrNoTemplate] if there is none
@@ -125,6 +125,7 @@ func Load(ctx context.Context, fsys fs.FS) (*Model, *policy.Weights, error) {
 func (m *Model) readTokenizer(vocab int) error {
 	file, ok := m.Files[tokenizer.FileName]
 	if !ok {
+		m.TokenizerErr = &fs.PathError{Op: "open", Path: tokenizer.FileName, Err: fs.ErrNotExist}
 		return nil
 	}
 	tok, err := tokenizer.Parse(file, m.Files[tokenizer.ConfigFileName])

@@ -329,11 +329,11 @@ func TestTokenizers(t *testing.T) {
 	w.Free()
 	require.Nil(t, m.Tokenizer)
 	require.ErrorContains(t, m.TokenizerErr, "decoder")
+	require.Contains(t, m.Files, "tokenizer.json")
 	m, w, err = hf.Load(t.Context(), folder(t, nil))
 	require.NoError(t, err)
 	w.Free()
 	require.ErrorIs(t, m.TokenizerErr, fs.ErrNotExist, "one that is not there")
-	require.Contains(t, m.Files, "tokenizer.json")
 
 	tok, err := tokenizer.NewChar(tokenizer.CharConfig{Alphabet: "abcdefghijklm"})
 	require.NoError(t, err)

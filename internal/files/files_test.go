@@ -1,12 +1,15 @@
 package files_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,4 +76,46 @@ func TestUniqueKeys(t *testing.T) {
 		require.ErrorContains(t, files.UniqueKeys([]byte(bad), "vocab"), `key "`+key+`" stands twice`, bad)
 	}
 	require.Error(t, files.UniqueKeys([]byte(`{"vocab": {"a": 1, "a": 2}}`), ""))
+}
+
+// Whatever JSON a folder has, the check must neither crash nor judge otherwise than the standard library's tokens do.
+func FuzzUniqueKeys(f *testing.F) {
+	for _, text := range []string{`{"a": {"vocab": {"a": 1, "a": 2}}, "b": [{"a": "\"\\"}, {"\u0061": 1, "a": 2}]}`, `[[], {}, "{", "}", 1e5, null]`, `{"vocab": "x", "vocab": []}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !json.Valid([]byte(text)) || !utf8.ValidString(text) {
+			return
+		}
+		err := files.UniqueKeys([]byte(text), "")
+		require.Equal(t, hasTwice(t, text), err != nil, "%v", err)
+		_ = files.UniqueKeys([]byte(text), "vocab")
+	})
+}
+
+// hasTwice says whether an object has a key twice, by the standard library.
+func hasTwice(t *testing.T, text string) (twice bool) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var value func()
+	value = func() {
+		token, err := d.Token()
+		require.NoError(t, err)
+		keys := map[string]bool{}
+		for open, ok := token.(json.Delim); ok && d.More(); {
+			if open == '{' {
+				key, err := d.Token()
+				require.NoError(t, err)
+				twice = twice || keys[key.(string)]
+				keys[key.(string)] = true
+			}
+			value()
+		}
+		if _, ok := token.(json.Delim); ok {
+			_, err := d.Token()
+			require.NoError(t, err)
+		}
+	}
+	value()
+	return twice
 }

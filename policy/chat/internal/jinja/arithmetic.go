@@ -25,6 +25,8 @@ func (x arithmetic) eval(e *evaluator) any {
 	}
 	if a, b, ok := integers(left, right); ok {
 		if v, ok := integerArithmetic(x.op, a, b); ok {
+			words := max(bits(a), bits(b), bits(v.(python.Int))) / 64
+			e.spend(words * words / 64)
 			return v
 		}
 	}

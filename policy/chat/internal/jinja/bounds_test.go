@@ -19,6 +19,9 @@ func TestHostileTemplatesAreStopped(t *testing.T) {
 	grow := func(set, expr string) string { // one doubling an iteration
 		return "{% set ns = namespace(x=" + set + ") %}{% for i in range(100) %}{% set ns.x = " + expr + " %}{% endfor %}"
 	}
+	long := func(text, expr string) string { // what goes through long texts again and again, and makes none
+		return "{% set x = " + text + " %}{% set y = " + text + " %}{% for i in range(100000) %}{% set z = " + expr + " %}{% endfor %}"
+	}
 	for name, source := range map[string]string{
 		"loops":                  loop(""),
 		"output":                 loop(strings.Repeat("text ", 1000)),
@@ -53,6 +56,21 @@ func TestHostileTemplatesAreStopped(t *testing.T) {
 		"attributes of a list":   loop("{{ [[[1]]]|map(attribute='0.0')|list }}"),
 		"generators of one":      "{% set ns = namespace(x=[1]) %}{% for i in range(100000) %}{% set ns.x = ns.x|map('string') %}{% endfor %}{{ ns.x|list }}",
 		"set blocks":             grow("'a'", "ns.x") + loop("{% set y %}"+strings.Repeat("text ", 1000)+"{% endset %}"),
+		"lengths":                long("'é' * 1000000", "x|length"),
+		"white space stripped":   long("' ' * 2000000", "x.strip()"),
+		"characters stripped":    "{% set x = 'a' * 100000 %}{{ x.strip('b' * 100000 ~ 'a') }}",
+		"texts counted":          long("'a' * 2000000", "x.count('b')"),
+		"texts searched":         long("'a' * 2000000", "x.find('b')"),
+		"equal texts":            long("'a' * 1000000", "x == y"),
+		"ordered texts":          long("'a' * 1000000", "x < y"),
+		"texts in a list":        long("'a' * 1000000", "y in [x]"),
+		"texts as keys":          long("'a' * 1000000", "{x: 1}[y]"),
+		"texts as prefixes":      long("'a' * 1000000", "x.startswith((y, y, y))"),
+		"dicts of long keys":     long("'a' * 1000000", "{x: 1} == {y: 1}"),
+		"numbers in texts":       long("'1' * 1000000", "x|int"),
+		"tests of texts":         long("'a' * 1000000", "x is lower"),
+		"products":               "{% set x = 3 ** 20000 %}{% for a in range(100000) %}{% set z = x * x %}{% set z = x * x %}{% endfor %}",
+		"powers":                 "{% for a in range(100000) %}{% set z = 3 ** 30000 %}{% endfor %}",
 		"brackets":               "{{ " + strings.Repeat("(", 100000) + "1" + strings.Repeat(")", 100000) + " }}",
 		"lists":                  "{{ " + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + " }}",
 		"signs":                  "{{ " + strings.Repeat("-", 100000) + "1 }}",

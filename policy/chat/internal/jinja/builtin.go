@@ -38,6 +38,7 @@ func (f builtin) call(e *evaluator, args values) any {
 	if len(args.names) > 0 {
 		fail("TypeError", "unexpected keyword argument %q", args.names[0])
 	}
+	e.read(list...)
 	return f.run(e, list)
 }
 

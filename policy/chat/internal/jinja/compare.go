@@ -20,7 +20,11 @@ func (e *evaluator) equal(left, right any) bool {
 	}
 	if a, ok := asString(left); ok {
 		b, ok := asString(right)
-		return ok && a == b
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		e.read(a)
+		return a == b
 	}
 	switch a := left.(type) {
 	case nil:
@@ -40,6 +44,7 @@ func (e *evaluator) equal(left, right any) bool {
 			return false
 		}
 		for key, v := range a.All() {
+			e.read(key)
 			if w, ok := b.Get(key); !ok || !e.equal(v, w) {
 				return false
 			}
@@ -147,6 +152,7 @@ func (e *evaluator) compare(op string, left, right any) int {
 	a, aText := asString(left)
 	b, bText := asString(right)
 	if aText && bText {
+		e.read(a)
 		return strings.Compare(a, b)
 	}
 	switch a := left.(type) {
@@ -185,7 +191,7 @@ func (e *evaluator) contains(container, v any) bool {
 		if !ok {
 			fail("TypeError", "'in <string>' requires string as left operand, not %s", typeName(v))
 		}
-		e.spend(len(s) / 64)
+		e.read(s)
 		return strings.Contains(s, part)
 	}
 	if s, ok := container.(*series); ok && s.kind == "dict_keys" {
@@ -193,6 +199,7 @@ func (e *evaluator) contains(container, v any) bool {
 	}
 	if d, ok := container.(*python.Dict); ok {
 		checkHashable(v)
+		e.read(v)
 		key, ok := asString(v)
 		if ok {
 			_, ok = d.Get(key)

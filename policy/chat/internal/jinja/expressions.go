@@ -55,6 +55,7 @@ func (x dictExpr) eval(e *evaluator) any {
 		if !ok {
 			fail("TypeError", "dict keys other than strings are not supported")
 		}
+		e.read(key)
 		d.Set(key, e.eval(x.values[i]))
 	}
 	return d

@@ -32,7 +32,7 @@ const (
 	maxSource  = 1 << 20 // bytes of a template
 	maxNesting = 100     // brackets and blocks within one another
 	maxDepth   = 1000    // expressions, blocks and macros under evaluation
-	maxSteps   = 5e6     // nodes evaluated, list elements and characters touched one by one
+	maxSteps   = 5e6     // nodes evaluated, list elements and characters touched one by one, 64 bytes of text at once
 	maxText    = 1 << 27 // bytes of all strings made
 	maxRange   = 100_000 // elements of range(), as in Jinja's sandbox
 	maxBits    = 1 << 16 // of an integer

@@ -111,7 +111,10 @@ func stripped(e *evaluator, chars any) func(rune) bool {
 		return python.IsSpace
 	}
 	set := e.text("strip", chars)
-	return func(c rune) bool { return strings.ContainsRune(set, c) }
+	return func(c rune) bool {
+		e.read(set)
+		return strings.ContainsRune(set, c)
+	}
 }
 
 func upper(e *evaluator, a []any) any {
@@ -238,7 +241,10 @@ func affix(e *evaluator, a []any, has func(s, affix string) bool) any {
 	if !ok {
 		options = python.Tuple{a[1]}
 	}
-	return slices.ContainsFunc(options, func(o any) bool { return has(s, e.text("startswith or endswith", o)) })
+	return slices.ContainsFunc(options, func(o any) bool {
+		e.read(o)
+		return has(s, e.text("startswith or endswith", o))
+	})
 }
 
 func find(e *evaluator, a []any, in func(s, sub string) int) any {

@@ -49,6 +49,15 @@ func (e *evaluator) spend(steps int) {
 	}
 }
 
+// read counts the work of going through texts as a whole, of comparing them or of looking them up: a step for 64 bytes. Other values are free.
+func (e *evaluator) read(values ...any) {
+	for _, v := range values {
+		if s, ok := asString(v); ok {
+			e.spend(len(s) / 64)
+		}
+	}
+}
+
 // allocate counts bytes of text before it is made.
 func (e *evaluator) allocate(bytes int) {
 	if e.bytes += bytes; e.bytes > e.maxText || bytes < 0 {

@@ -22,8 +22,8 @@ func init() { // not in the declaration: the tests "filter" and "test" look name
 		"callable":    is(isCallable),
 		"iterable":    is(isIterable),
 		"sequence":    is(isSequence),
-		"lower":       fn("value", func(e *evaluator, a []any) any { s := e.str(a[0]); return s == python.Lower(s) && s != python.Upper(s) }),
-		"upper":       fn("value", func(e *evaluator, a []any) any { s := e.str(a[0]); return s == python.Upper(s) && s != python.Lower(s) }),
+		"lower":       fn("value", func(e *evaluator, a []any) any { return e.isCase(a[0], lower, upper) }),
+		"upper":       fn("value", func(e *evaluator, a []any) any { return e.isCase(a[0], upper, lower) }),
 		"odd":         fn("value", func(e *evaluator, a []any) any { return e.remainder(a[0], python.NewInt(2), 1) }),
 		"even":        fn("value", func(e *evaluator, a []any) any { return e.remainder(a[0], python.NewInt(2), 0) }),
 		"divisibleby": fn("value num", func(e *evaluator, a []any) any { return e.remainder(a[0], a[1], 0) }),
@@ -39,6 +39,12 @@ func init() { // not in the declaration: the tests "filter" and "test" look name
 			tests[name] = fn("value other", func(e *evaluator, a []any) any { return e.compares(op, a[0], a[1]) })
 		}
 	}
+}
+
+// isCase says whether a text is what one of two functions makes of it, and not what the other does.
+func (e *evaluator) isCase(v any, is, other func(*evaluator, []any) any) bool {
+	s := []any{e.str(v)}
+	return s[0] == is(e, s) && s[0] != other(e, s)
 }
 
 func is(test func(v any) bool) builtin {

@@ -136,6 +136,10 @@ func truth(v any) bool {
 		return v != 0
 	case *series:
 		return v.next != nil || len(v.items) > 0
+	case string:
+		return v != ""
+	case safe:
+		return v != ""
 	}
 	n, ok := length(v)
 	return !ok || n > 0
@@ -244,6 +248,7 @@ func (e *evaluator) own(v any, name string) (any, bool) {
 
 // item is v[key]: an element, else an attribute or method.
 func (e *evaluator) item(v, key any) any {
+	e.read(key)
 	switch v := v.(type) {
 	case undefined:
 		v.fail()

@@ -60,13 +60,16 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		About: parts.About,
 		Bank:  parts.Bank.Files(),
 	}
-	if grader, ok := parts.Sampler.Grader.(json.Marshaler); ok {
-		settings, err := marshal("Parts.Sampler.Grader", grader)
+	for name, part := range map[string]any{"Policy": parts.Policy, "Sampler.Grader": parts.Sampler.Grader} {
+		if _, ok := part.(json.Marshaler); !ok {
+			continue
+		}
+		settings, err := marshal("Parts."+name, part)
 		if err != nil {
 			return id, err
 		}
 		if string(settings) != "null" {
-			id.Settings["grader_settings"] = settings
+			id.Settings[strings.ToLower(strings.TrimPrefix(name, "Sampler."))+"_settings"] = settings
 		}
 	}
 	if c := parts.Sampler.Format.Chat; c != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/grouper-rl/grouper/internal/testbackend"
 	"github.com/grouper-rl/grouper/optim"
 	"github.com/grouper-rl/grouper/policy/chat"
+	"github.com/grouper-rl/grouper/policy/decoder"
 	"github.com/grouper-rl/grouper/rollout"
 	"github.com/grouper-rl/grouper/rollout/local"
 	"github.com/grouper-rl/grouper/verify"
@@ -486,6 +487,29 @@ func listing(dir string) string {
 		return nil
 	})
 	return b.String()
+}
+
+// The same weights in another network are another policy: a run does not go on with it.
+func TestPolicySettings(t *testing.T) {
+	b, dir := testbackend.Go(t), t.TempDir()
+	s := small()
+	s.cfg.Updates = 1
+	s.train(t, b, dir, -1)
+	first, err := s.open(t, b, "") // for its parts
+	require.NoError(t, err)
+	defer first.Close()
+	parts := first.parts
+	parts.Run, err = checkpoint.Open(dir)
+	require.NoError(t, err)
+	defer parts.Run.Close()
+	config := tinyDecoder(t, s.dtype).Config()
+	config.NormEps = .125
+	parts.Policy, err = decoder.New(config)
+	require.NoError(t, err)
+	_, err = New(t.Context(), s.cfg, parts)
+	require.ErrorIs(t, err, checkpoint.ErrOtherConfiguration)
+	require.ErrorContains(t, err, "settings.policy_settings.NormEps: had")
+	require.ErrorContains(t, err, "now 0.125")
 }
 
 // Whoever starts the program of a finished run again must find its directory as it was.

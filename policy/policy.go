@@ -46,6 +46,8 @@ type Groups struct {
 }
 
 // Policy is a causal language model.
+//
+// A policy with settings implements json.Marshaler: they are recorded with the run, which then does not go on with others.
 type Policy interface {
 	// Params lists the weights in a fixed order.
 	Params() []Param

@@ -4,6 +4,7 @@
 package decoder
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 
@@ -45,6 +46,13 @@ func New(cfg Config) (*Decoder, error) {
 
 // Config is the configuration with its defaults filled in.
 func (d *Decoder) Config() Config { return d.cfg }
+
+// MarshalJSON gives the settings that decide what is computed from given weights, as a run records them.
+func (d *Decoder) MarshalJSON() ([]byte, error) {
+	c := d.cfg
+	c.Names, c.DTypes, c.InitDeviation = nil, nil, 0
+	return json.Marshal(c)
+}
 
 // Params lists the weights: the embedding, the layers from the first to the last, the final norm and, if untied, the
 // output projection. Matrices are [out,in].

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,6 +65,9 @@ func (c *exportCommand) Run(ctx context.Context, out io.Writer) error {
 	if want := rec.Run.Digests["weights"]; digest != want {
 		return fmt.Errorf("--base %s: its weights have digest %s, the run began with %s", c.Base, digest, want)
 	}
+	if err := sameNetwork(rec.Run.Settings["policy_settings"], model); err != nil {
+		return fmt.Errorf("--base %s: %w", c.Base, err)
+	}
 	weights, err := fill(filepath.Join(c.Dir, filepath.FromSlash(saved.Path)), saved, base)
 	if err != nil {
 		return err
@@ -105,6 +112,32 @@ func (c *exportCommand) verify(ctx context.Context, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "%d tensors and %d files are as the manifest says; weights %s\n", len(m.Tensors), len(m.Files), m.Weights)
 	return err
+}
+
+// sameNetwork compares a model's settings with those that the run recorded, if it did.
+func sameNetwork(recorded any, model *hf.Model) error {
+	if recorded == nil {
+		return nil
+	}
+	var had, has map[string]any
+	for _, side := range []struct {
+		from any
+		into *map[string]any
+	}{{recorded, &had}, {model, &has}} {
+		data, err := json.Marshal(side.from)
+		if err == nil {
+			err = json.Unmarshal(data, side.into)
+		}
+		if err != nil {
+			return fmt.Errorf("the policy's settings: %w", err)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(has)) {
+		if !reflect.DeepEqual(had[key], has[key]) {
+			return fmt.Errorf("its %s is %v, the run's was %v", key, has[key], had[key])
+		}
+	}
+	return nil
 }
 
 // find is the checkpoint of an update, or the newest.

@@ -39,6 +39,7 @@ func TestExport(t *testing.T) {
 	id.Digests["weights"], err = base.Digest()
 	require.NoError(t, err)
 	id.About.License = "apache-2.0"
+	id.Settings["policy_settings"] = d
 	run, err := checkpoint.Open(at("run"))
 	require.NoError(t, err)
 	_, err = run.Begin(t.Context(), id)
@@ -63,6 +64,14 @@ func TestExport(t *testing.T) {
 		return c.Run(t.Context(), &out)
 	}
 	require.ErrorContains(t, export(exportCommand{Folder: at("out"), Base: at("other")}), "the run began with")
+	otherConfig := d.Config()
+	otherConfig.NormEps = .5
+	otherNetwork, err := decoder.New(otherConfig)
+	require.NoError(t, err)
+	otherModel, err := hf.New(otherNetwork, nil)
+	require.NoError(t, err)
+	require.NoError(t, hf.Save(t.Context(), at("network"), otherModel, base))
+	require.ErrorContains(t, export(exportCommand{Folder: at("out"), Base: at("network")}), "its NormEps is 0.5, the run's was 1e-06")
 	require.ErrorContains(t, export(exportCommand{Folder: at("out"), Base: at("base"), Update: 9}), "there are those of 0")
 	require.ErrorContains(t, export(exportCommand{Folder: at("out"), Base: at("base"), ShardSize: "some"}), "allowed: a number of bytes")
 	require.ErrorContains(t, export(exportCommand{Folder: at("out")}), "--base")

@@ -164,7 +164,7 @@ func (b *Backend) smoke() error {
 }
 
 func hint(kind string) string {
-	if kind != CPU && kind != CUDA {
+	if kind != CPU && kind != CUDA || !builtWithXLA {
 		return ""
 	}
 	return "; put pjrt_c_api_" + kind + "_plugin.so into ~/.local/lib/go-xla or a folder named by PJRT_PLUGIN_LIBRARY_PATH " +

@@ -8,6 +8,8 @@ import (
 	"github.com/gomlx/compute"
 )
 
+const builtWithXLA = false
+
 func pluginPath() string { return "" }
 
 func openXLA(string) (compute.Backend, error) {

@@ -14,6 +14,8 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 )
 
+const builtWithXLA = true
+
 func init() { xla.EnableAutoInstall(false) } // its download has no time-out and asks nobody
 
 // pluginPath says where the user has asked for a plug-in; "": nowhere.

@@ -39,8 +39,10 @@ func Card(d *provenance.Document) []byte {
 		})
 	}
 
-	section("Use")
-	b.WriteString(use)
+	if string(d.Settings["policy"]) == `"hf.Model"` { // others have no folder that those programs read
+		section("Use")
+		b.WriteString(use)
+	}
 	section("Evaluation protocol")
 	protocol(&b, d)
 	section("Training")
@@ -215,7 +217,7 @@ func trainingSettings(d *provenance.Document) []setting {
 		out = append(out, setting{"mean reward, first → last updates (ten, or half of them)", fmt.Sprintf("%.3f → %.3f", r.First, r.Last)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
-		if !strings.HasPrefix(name, "sampling.") && name != "updates" && !off(d.Settings[name]) {
+		if !strings.HasPrefix(name, "sampling.") && !strings.HasPrefix(name, "policy_settings.") && name != "updates" && !off(d.Settings[name]) {
 			out = append(out, setting{"`" + name + "`", "`" + compact(d.Settings[name]) + "`"})
 		}
 	}

@@ -99,7 +99,7 @@ func TestExport(t *testing.T) {
 	require.NoError(t, os.WriteFile(at("out/.gitattributes"), []byte("*.safetensors filter=lfs"), 0o644))
 	require.NoError(t, export(exportCommand{Verify: at("out")}))
 	require.NoError(t, os.WriteFile(at("out/modeling.py"), []byte("import os"), 0o644))
-	require.ErrorContains(t, export(exportCommand{Verify: at("out")}), "modeling.py is not in it")
+	require.ErrorContains(t, export(exportCommand{Verify: at("out")}), "does not name modeling.py")
 	require.NoError(t, export(exportCommand{Verify: server.URL}), "a server does not list its files")
 	require.NoError(t, os.WriteFile(at("out/config.json"), []byte("{}"), 0o644))
 	require.ErrorContains(t, export(exportCommand{Verify: server.URL}), "config.json")

@@ -44,7 +44,7 @@ func (c *rescoreCommand) Run(ctx context.Context, out io.Writer) error {
 		o.Grader = envs.CompletedAnswer{Env: process}
 	} else {
 		if o.Grader, err = grader(source); err != nil {
-			return err
+			return fmt.Errorf("%w; --env or --program grades otherwise", err)
 		}
 		if o.Version == "" {
 			o.Version = version()

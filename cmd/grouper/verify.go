@@ -24,7 +24,7 @@ type verifyCommand struct {
 
 // Run prints the report. What does not hold makes the program exit with status 1.
 func (c *verifyCommand) Run(ctx context.Context, out io.Writer) error {
-	opts := verify.Options{Grader: grader, Source: source, Full: c.Full, Parents: c.Parent}
+	opts := verify.Options{Grader: recorded, Source: source, Full: c.Full, Parents: c.Parent}
 	if c.NoRewards {
 		opts.Grader = nil
 	}
@@ -62,9 +62,18 @@ func publicKey(key string) (ed25519.PublicKey, error) {
 func grader(g checkpoint.Grader) (envs.Grader, error) {
 	env, err := reasoninggym.FromOrigin(envs.Origin{Name: g.Source, Config: g.Config})
 	if err != nil {
-		return nil, fmt.Errorf("%w; --no-rewards checks everything else", err)
+		return nil, err
 	}
 	return envs.CompletedAnswer{Env: env}, nil
+}
+
+// recorded is grader, with what to do if the record names an environment that this program does not have.
+func recorded(g checkpoint.Grader) (envs.Grader, error) {
+	made, err := grader(g)
+	if err != nil {
+		return nil, fmt.Errorf("%w; --no-rewards checks everything else", err)
+	}
+	return made, nil
 }
 
 // source makes what a bank was frozen from.

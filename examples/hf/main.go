@@ -116,6 +116,11 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := o.Sign(record); err != nil {
 		return err
 	}
+	if o.keep > 0 {
+		if err := record.Retain(checkpoint.Retention{Last: o.keep, Best: true}); err != nil {
+			return err
+		}
+	}
 	trainer, err := grpo.New(ctx, grpo.Config{
 		Seed: o.Seed, Updates: o.Updates, TasksPerUpdate: o.tasks, GroupSize: o.group,
 		Objective:   grpo.Objective{ClipLow: .2, ClipHigh: .28, Aggregation: grpo.TokenMean},

@@ -33,6 +33,7 @@ type options struct {
 	micro, rows                int // completions trained on and decoded at once: what memory depends on
 	train, validation          int // tasks
 	samples                    int // completions of a task in an evaluation
+	keep                       int // checkpoints
 }
 
 // flags reads the command line.
@@ -50,10 +51,11 @@ func flags() options {
 	flag.IntVar(&o.topK, "top-k", 0, "sample from this many likeliest tokens; 0: all")
 	flag.IntVar(&o.tasks, "tasks", 8, "tasks of an update")
 	flag.IntVar(&o.group, "group", 8, "completions of each task")
-	flag.IntVar(&o.micro, "micro", 16, "completions trained on at once; fewer need less memory")
+	flag.IntVar(&o.micro, "micro", 0, "completions trained on at once; fewer need less memory (default 16, or all of an update)")
 	flag.IntVar(&o.rows, "rows", 64, "completions decoded at once; fewer need less memory")
 	flag.IntVar(&o.train, "train", 100, "tasks to train on")
 	flag.IntVar(&o.validation, "validation", 50, "other tasks to evaluate on")
+	flag.IntVar(&o.keep, "keep", 2, "newest checkpoints that are kept, besides the best one; 0: all")
 	flag.IntVar(&o.samples, "samples", 4, "completions of each validation task in an evaluation")
 	o.Options = console.Flags("ENV", "adam")
 	return o
@@ -79,6 +81,9 @@ func (o *options) prepare() (optim.Optimizer, error) {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("-export: %w", err)
 		}
+	}
+	if o.micro == 0 {
+		o.micro = min(16, o.tasks*o.group)
 	}
 	if o.LR == 0 {
 		o.LR = optimizer.lr

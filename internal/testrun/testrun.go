@@ -103,7 +103,7 @@ func (p Program) Identity() (checkpoint.Identity, error) {
 		plan.Evaluation.Tasks = append(plan.Evaluation.Tasks, task.ID)
 	}
 	return checkpoint.Identity{
-		Settings:   map[string]any{"updates": p.Updates, "twist": p.Twist, "lr": 1e-6, "objective": map[string]any{"clip_low": .2, "clip_high": .28}},
+		Settings:   map[string]any{"updates": p.Updates, "twist": p.Twist, "lr": 1e-6, "policy": "hf.Model", "objective": map[string]any{"clip_low": .2, "clip_high": .28}},
 		Changeable: []string{"updates", "twist"},
 		Seed:       p.Seed,
 		Plan:       plan,

@@ -105,7 +105,7 @@ func TestVerifyFindsChanges(t *testing.T) {
 			set(shard, func(d []byte) []byte { return d[:len(d)-1] })
 		},
 		shard + ": ": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) { delete(fsys, shard) },
-		"is not in it": func(_ fstest.MapFS, set func(string, func([]byte) []byte)) {
+		"the manifest does not name tensor": func(_ fstest.MapFS, set func(string, func([]byte) []byte)) {
 			set(hf.ManifestName, func(d []byte) []byte {
 				var m hf.Manifest
 				require.NoError(t, json.Unmarshal(d, &m))
@@ -137,11 +137,11 @@ func TestVerifyFindsChanges(t *testing.T) {
 			set(hf.ManifestName, func(d []byte) []byte { return append([]byte(`{"format": 1,`), d[1:]...) })
 		},
 		"config.json has 1099511627776 bytes": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) { fsys["config.json"].Sys = endless{} },
-		"manifest says: modeling.py is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
+		"the manifest does not name modeling.py": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
 			fsys["modeling.py"] = &fstest.MapFile{Data: []byte("import os")}
 		},
-		"manifest says: sub/a.b is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) { fsys["sub/a.b"] = &fstest.MapFile{} },
-		"manifest says: x.safetensors is not in it": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
+		"the manifest does not name sub/a.b": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) { fsys["sub/a.b"] = &fstest.MapFile{} },
+		"the manifest does not name x.safetensors": func(fsys fstest.MapFS, _ func(string, func([]byte) []byte)) {
 			fsys["x.safetensors"] = fsys[shard] // nobody reads it, but for those who take all such files
 		},
 	} {

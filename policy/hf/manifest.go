@@ -208,7 +208,7 @@ func (m *Manifest) nothingElse(fsys fs.FS, s *storage) error {
 			ok = s.opened[weightsName] == nil
 		}
 		if !ok {
-			return fmt.Errorf("%w: %s is not in it", ErrAltered, name)
+			return fmt.Errorf("%w: the manifest does not name %s", ErrAltered, name)
 		}
 		return nil
 	})
@@ -237,7 +237,7 @@ func (m *Manifest) checkTensors(ctx context.Context, s *storage) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		return fmt.Errorf("%w: tensor %q in %s is not in it", ErrAltered, name, s.files[name])
+		return fmt.Errorf("%w: the manifest does not name tensor %q in %s", ErrAltered, name, s.files[name])
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 
 	"github.com/alecthomas/kong"
 )
@@ -33,9 +34,17 @@ type cli struct {
 // errSaid ends the program with status 1 when everything has been said.
 var errSaid = errors.New("failed")
 
+// oneDash is a flag as Go's own commands take it, too: -full for --full.
+var oneDash = regexp.MustCompile(`^-[a-z][a-z-]+(=|$)`)
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	for i, arg := range os.Args {
+		if oneDash.MatchString(arg) {
+			os.Args[i] = "-" + arg
+		}
+	}
 	var c cli
 	parsed := kong.Parse(&c, kong.Name("grouper"), kong.Description("Works on Grouper's run directories."), kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))

@@ -53,7 +53,8 @@
 //
 // # Segments
 //
-// Each opening of a run begins a segment; that of a finished run is recorded only when something is done in it. Its event names the parent segment, the checkpoint that it goes on from, and why.
+// Each opening of a run begins a segment; that of a finished run is recorded only when something is done in it. Its
+// event names the parent segment, the checkpoint that it goes on from, and why.
 // Usually that is the newest checkpoint of the segment before; with a [Restore] it can be any checkpoint of any segment, so
 // segments form a tree. What counts is the path through it to the last segment, the retained trajectory of [History]: of each
 // segment on the path the updates, evaluations and checkpoints up to the update at which the next one left it. All

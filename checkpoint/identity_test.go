@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,13 @@ func TestOtherConfiguration(t *testing.T) {
 		"nested": {func(id *checkpoint.Identity) {
 			id.Settings["objective"] = map[string]any{"clip_low": .2, "clip_high": .3}
 		}, "settings.objective.clip_high: had 0.28, now 0.3"},
+		"many": {func(id *checkpoint.Identity) {
+			network := map[string]any{}
+			for i := range 25 {
+				network[fmt.Sprintf("w%02d", i)] = i
+			}
+			id.Settings["policy_settings"] = network
+		}, "settings.policy_settings.w09: had nothing, now 9; and 15 more"},
 		"new setting":       {func(id *checkpoint.Identity) { id.Settings["kl"] = nil }, "settings.kl: had nothing, now null"},
 		"setting left out":  {func(id *checkpoint.Identity) { delete(id.Settings, "lr") }, "settings.lr: had 0.000001, now nothing"},
 		"object for number": {func(id *checkpoint.Identity) { id.Settings["lr"] = map[string]any{"a.b": 1} }, `settings.lr."a.b": had nothing, now 1`},

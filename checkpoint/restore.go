@@ -21,6 +21,9 @@ type Restore struct {
 // reasonResume is the [Segment.Reason] of a run that goes on from its newest checkpoint.
 const reasonResume = "resume"
 
+// maxDiff is how many differences of a configuration are named.
+const maxDiff = 10
+
 // resume checks that the directory is the run it should be and finds the state to go on from.
 func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error) {
 	data, err := os.ReadFile(r.path(runName))
@@ -42,6 +45,9 @@ func (r *Run) resume(now *RunFile, segment *Segment, at *Restore) (*State, error
 	diff, err := had.compare(now)
 	if err != nil {
 		return nil, err
+	}
+	if len(diff) > maxDiff { // another model, or a record from before its settings were told
+		diff = append(diff[:maxDiff], fmt.Sprintf("and %d more", len(diff)-maxDiff))
 	}
 	if len(diff) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrOtherConfiguration, strings.Join(diff, "; "))

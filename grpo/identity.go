@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -60,17 +61,9 @@ func (t *Trainer) identity() (checkpoint.Identity, error) {
 		About: parts.About,
 		Bank:  parts.Bank.Files(),
 	}
-	for name, part := range map[string]any{"Policy": parts.Policy, "Sampler.Grader": parts.Sampler.Grader} {
-		if _, ok := part.(json.Marshaler); !ok {
-			continue
-		}
-		settings, err := marshal("Parts."+name, part)
-		if err != nil {
-			return id, err
-		}
-		if string(settings) != "null" {
-			id.Settings[strings.ToLower(strings.TrimPrefix(name, "Sampler."))+"_settings"] = settings
-		}
+	if err := errors.Join(told(id.Settings, "policy_settings", "Parts.Policy", parts.Policy),
+		told(id.Settings, "grader_settings", "Parts.Sampler.Grader", parts.Sampler.Grader)); err != nil {
+		return id, err
 	}
 	if c := parts.Sampler.Format.Chat; c != nil {
 		id.Settings["chat"], id.Digests["template"] = c, c.Digest()
@@ -131,6 +124,18 @@ func (t *Trainer) encode(f rollout.Format, task envs.Task) ([]int32, error) {
 		return nil, fmt.Errorf("task %q: its prompt has %d tokens, the context has %d", task.ID, len(prompt), limit)
 	}
 	return prompt, nil
+}
+
+// told records the settings of a part that tells them: one that implements json.Marshaler, and gives something else than null.
+func told(settings map[string]any, name, part string, v any) error {
+	if _, ok := v.(json.Marshaler); !ok {
+		return nil
+	}
+	data, err := marshal(part, v)
+	if err == nil && string(data) != "null" {
+		settings[name] = data
+	}
+	return err
 }
 
 // marshal gives the settings of a part as JSON.
